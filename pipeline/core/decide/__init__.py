@@ -1,0 +1,1 @@
+"""What to do about an open incident, and whether it may be done."""

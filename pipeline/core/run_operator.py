@@ -1,0 +1,307 @@
+"""Everything that is known about one run: the stages in order, behind one intake.
+
+``watch`` runs windows, signals and decisions; the read-only deployments run the first one or two of them, so that
+all say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
+
+from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.decisions import DecisionStage, DecisionState, View
+from holter.pipeline.core.intake import Intake, IntakeState
+from holter.pipeline.core.operator import Operator, Output, StateVersionError
+from holter.pipeline.core.signals import SignalStage, SignalState
+from holter.pipeline.core.steps import StepRecord, steps_of
+from holter.pipeline.core.windows import WindowStage, WindowState
+from holter.schemas import InvalidRecord, Key, Keyring, codec, encode, topics
+from holter.schemas.commands import Hold, Policy
+from holter.schemas.control import Action, Health
+from holter.schemas.signals import Signal
+from holter.schemas.telemetry import Ack, Finished, MetricBatch, RunEvent, Started, Telemetry
+from holter.schemas.topics import Topic, check_key
+from holter.schemas.windows import WindowStat
+
+STATE_VERSION = 1
+IDLE_MS = 7 * 86_400_000
+FINISHED_MS = 3_600_000
+TOMBSTONE_MS = 90 * 86_400_000
+
+Derived = WindowStat | Signal | msgspec.Struct
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What one job does with a run.
+
+    Attributes:
+        outputs: topics that are written, in the order of :attr:`Output.topic`.
+        sources: topics that are read; their order is part of the stored state.
+        signer: signs control; needed where there are decisions.
+        keyring: opens what people sign.
+    """
+
+    outputs: tuple[Topic, ...]
+    sources: tuple[Topic, ...] = (topics.TELEMETRY,)
+    has_windows: bool = False
+    has_signals: bool = False
+    has_decisions: bool = False
+    policy: str = "cautious"
+    issuer_epoch: int = 0
+    signer: Key | None = None
+    keyring: Keyring | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.policy not in PRESETS:
+            raise ValueError(f"policy {self.policy!r} is none of {', '.join(PRESETS)}")
+        if self.has_decisions and (self.signer is None or self.signer.role != "issuer"):
+            raise ValueError("decisions need an issuer key to sign with")
+
+
+def watch(signer: Key, keyring: Keyring | None, issuer_epoch: int, policy: str = "cautious") -> Deployment:
+    """The one deployment of a prefix that may act."""
+    return Deployment(
+        outputs=(topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ),
+        sources=(topics.TELEMETRY, topics.COMMANDS, topics.HOLDS),
+        has_windows=True,
+        has_signals=True,
+        has_decisions=True,
+        policy=policy,
+        issuer_epoch=issuer_epoch,
+        signer=signer,
+        keyring=keyring,
+    )
+
+
+WINDOW_STATS = Deployment(outputs=(topics.WINDOWS, topics.DLQ), has_windows=True)
+SIGNALS = Deployment(outputs=(topics.SIGNALS, topics.DLQ), has_signals=True)
+
+
+class RunState(Struct):
+    """The stored form. A change of any part that old bytes do not fit needs a new version and a reader of this one."""
+
+    version: int
+    attempt: int
+    last_arrival: int
+    finished_at: int | None
+    is_tombstone: bool
+    intake: IntakeState | None = None
+    windows: WindowState | None = None
+    signals: SignalState | None = None
+    decisions: DecisionState | None = None
+
+
+class _Version(Struct):
+    version: int
+
+
+_DECODE = msgspec.msgpack.Decoder(RunState).decode
+_ENCODE = msgspec.msgpack.Encoder().encode
+
+
+def restore(key: str, deployment: Deployment, snapshot: bytes | None) -> RunOperator:
+    """The operator of a key from its last snapshot, or a new one.
+
+    Raises:
+        StateVersionError: the snapshot is of a version that this release does not read.
+    """
+    if snapshot is None:
+        return RunOperator(key, deployment)
+    version = msgspec.msgpack.decode(snapshot, type=_Version).version
+    if version != STATE_VERSION:
+        raise StateVersionError(f"state of {key!r} is of version {version}, this release reads {STATE_VERSION}")
+    return RunOperator(key, deployment, _DECODE(snapshot))
+
+
+class RunOperator:
+    def __init__(self, key: str, deployment: Deployment, state: RunState | None = None) -> None:
+        self._key = key
+        self._key_bytes = key.encode()
+        self._deployment = deployment
+        self._output_index = {topic.name: index for index, topic in enumerate(deployment.outputs)}
+        self._last_arrival = state.last_arrival if state else 0
+        self._finished_at = state.finished_at if state else None
+        self._is_tombstone = state.is_tombstone if state else False
+        self._is_over = False
+        self._intake = Intake(state.intake if state else None)
+        if state is not None:
+            self._intake.state.attempt = state.attempt
+        self._build_stages(state)
+
+    def update(self, source: str, value: bytes, now: int) -> list[Output]:
+        if source == topics.TELEMETRY.name:
+            record = codec.telemetry.decode(value)
+            check_key(self._key, record)
+            self._last_arrival = now
+            return self._telemetry(record, now)
+        if source == topics.COMMANDS.name:
+            self._command(self._opened(value, topics.COMMANDS))
+        elif source == topics.HOLDS.name:
+            held = self._opened(value, topics.HOLDS)
+            if self._decisions is not None:
+                self._decisions.safety.state.on_hold = isinstance(held, Hold)
+        return []
+
+    def on_timer(self, now: int) -> list[Output]:
+        """Forgets a run that ended or fell silent long ago, but for its attempt; later that, too."""
+        deadline = self.deadline()
+        if deadline is None or now < deadline:
+            return []
+        if self._is_tombstone:
+            self._is_over = True
+            return []
+        outputs = self._emit(self._closing())
+        self._is_tombstone = True
+        self._last_arrival = now
+        attempt = self._intake.state.attempt
+        self._intake = Intake(IntakeState(attempt=attempt))
+        self._build_stages(None)
+        return outputs
+
+    def deadline(self) -> int | None:
+        if self._is_tombstone:
+            return self._last_arrival + TOMBSTONE_MS
+        if self._finished_at is not None:
+            return self._finished_at + FINISHED_MS
+        return self._last_arrival + IDLE_MS if self._last_arrival else None
+
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def to_bytes(self) -> bytes:
+        attempt = self._intake.state.attempt
+        state = RunState(STATE_VERSION, attempt, self._last_arrival, self._finished_at, self._is_tombstone)
+        if not self._is_tombstone:
+            state.intake = self._intake.state
+            state.windows = self._windows.state if self._windows else None
+            state.signals = self._signals.state() if self._signals else None
+            state.decisions = self._decisions.state() if self._decisions else None
+        return _ENCODE(state)
+
+    def _build_stages(self, state: RunState | None) -> None:
+        deployment = self._deployment
+        project, _, run = self._key.partition("/")
+        kept = state or RunState(STATE_VERSION, -1, 0, None, False)
+        self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
+        self._signals = SignalStage(project, run, state=kept.signals) if deployment.has_signals else None
+        self._decisions = (
+            DecisionStage(project, run, deployment.policy, deployment.issuer_epoch, state=kept.decisions)
+            if deployment.has_decisions
+            else None
+        )
+
+    def _telemetry(self, record: Telemetry, now: int) -> list[Output]:
+        intake = self._intake
+        if intake.conflicts(record):
+            if self._decisions is not None:
+                self._decisions.safety.state.conflict = True
+            return []
+        previous = intake.state.attempt
+        if not intake.accept(record):
+            return []
+        self._is_tombstone = False
+        derived: list[Derived] = [] if record.attempt == previous else self._begin_attempt(record)
+        if type(record) is MetricBatch:
+            if record.split == "train":
+                for step in steps_of(record):
+                    self._step(step, now, derived)
+        elif isinstance(record, RunEvent):
+            self._event(record, now, derived)
+        elif self._decisions is not None and self._signals is not None and isinstance(record, Ack):
+            self._decisions.on_ack(record, self._signals.tracker.open, self._signals.recent)
+        return self._emit(derived) if derived else []
+
+    def _step(self, step: StepRecord, now: int, derived: list[Derived]) -> None:
+        if self._windows is not None:
+            derived.extend(self._windows.update(step, now))
+        signals = self._signals
+        if signals is None or not self._intake.advances(step.rank, step.step):
+            return
+        derived.extend(signals.update(step, now))
+        if self._decisions is not None:
+            incident = signals.tracker.state.open
+            outside = incident is not None and signals.is_outside_band(incident)
+            derived.extend(self._decisions.update(step, View(incident, signals.recent, outside), now))
+
+    def _event(self, record: RunEvent, now: int, derived: list[Derived]) -> None:
+        if self._decisions is not None:
+            self._decisions.on_event(record)
+        if isinstance(record.event, Finished):
+            derived.extend(self._closing())
+            self._finished_at = now
+
+    def _begin_attempt(self, record: Telemetry) -> list[Derived]:
+        """The attempt of this record is new; where it says so, it goes on after a step of an earlier one."""
+        self._finished_at = None
+        kept_step = _kept_step(record)
+        derived: list[Derived] = []
+        if self._signals is not None:
+            derived.extend(self._signals.begin_attempt(kept_step))
+        if self._decisions is not None:
+            self._decisions.begin_attempt(record.attempt, kept_step)
+        return derived
+
+    def _closing(self) -> list[Derived]:
+        derived: list[Derived] = []
+        if self._windows is not None:
+            derived.extend(self._windows.finish())
+        if self._signals is not None:
+            derived.extend(self._signals.finish())
+        return derived
+
+    def _opened(self, value: bytes, topic: Topic) -> msgspec.Struct:
+        """A person's record whose signature holds.
+
+        Raises:
+            InvalidRecord: it does not, or no keys are known here.
+        """
+        keyring = self._deployment.keyring
+        if keyring is None or topic.role is None:
+            raise InvalidRecord("unknown_key_id", "this deployment has no keys")
+        record: msgspec.Struct = topic.decoder.decode(keyring.open(value, topic.role))
+        check_key(self._key, record)
+        return record
+
+    def _command(self, command: msgspec.Struct) -> None:
+        decisions = self._decisions
+        if decisions is None or not isinstance(command, Policy):
+            return
+        if command.preset in PRESETS:
+            decisions.policy = command.preset
+        decisions.safety.state.autonomy.update(command.autonomy)
+
+    def _emit(self, derived: Sequence[Derived]) -> list[Output]:
+        return [self._output(record) for record in derived]
+
+    def _output(self, record: Derived) -> Output:
+        body = encode(record)
+        if isinstance(record, WindowStat):
+            topic = topics.WINDOWS
+        elif isinstance(record, Signal):
+            topic = topics.SIGNALS
+        elif isinstance(record, Action | Health):
+            topic = topics.CONTROL
+            assert self._deployment.signer is not None
+            body = self._deployment.signer.sign(body)
+        else:
+            topic = topics.DECISIONS
+        return Output(self._output_index[topic.name], self._key_bytes, body)
+
+
+def _kept_step(record: Telemetry) -> int:
+    """The last step of earlier attempts that the new one keeps."""
+    if isinstance(record, RunEvent):
+        if isinstance(record.event, Started) and record.event.parent is not None:
+            return record.event.parent.step
+        return record.step - 1
+    if isinstance(record, MetricBatch):
+        return record.step_numbers()[0] - 1
+    return record.step
+
+
+_conforms: type[Operator] = RunOperator

@@ -1,0 +1,201 @@
+"""Detectors and incidents of one run, as a stage: steps in, signals out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from holter.pipeline.core.detect.evidence import Detector, Evidence
+from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
+from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
+from holter.pipeline.core.detect.nonfinite import NonFinite
+from holter.pipeline.core.detect.window import WindowSnapshot
+from holter.pipeline.core.incidents import (
+    Baselines,
+    Change,
+    Incident,
+    IncidentSettings,
+    IncidentTracker,
+    TrackerState,
+)
+from holter.pipeline.core.recent import RecentSnapshot, RecentValues
+from holter.pipeline.core.steps import StepRecord
+from holter.schemas import record_id, topics
+from holter.schemas.signals import Signal
+from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
+
+JUDGED_METRICS = (LOSS, GRAD_NORM, UPDATE_NORM)
+
+
+@dataclass(frozen=True)
+class SignalSettings:
+    loss: LossSpikeSettings = field(default_factory=LossSpikeSettings)
+    norms: ExplosionSettings = field(default_factory=ExplosionSettings)
+    incidents: IncidentSettings = field(default_factory=IncidentSettings)
+    update_every_records: int = 25
+    """An open incident is spoken of at least this often, and at once when its state or kinds change."""
+    update_at_p_change: float = 0.1
+
+
+class Told(Struct, frozen=True):
+    """What was last said of the open incident."""
+
+    state: str = ""
+    num_kinds: int = 0
+    num_records: int = 0
+    p_recover: float = math.nan
+
+
+class SignalState(Struct):
+    loss: WindowSnapshot | None = None
+    grad: WindowSnapshot | None = None
+    update: WindowSnapshot | None = None
+    recent: RecentSnapshot | None = None
+    tracker: TrackerState | None = None
+    told: Told = Told()
+    last: tuple[int, int, int, int, int, bool] | None = None
+    """Attempt, rank, step, ts, seq and liveness of the last record."""
+
+
+class SignalStage:
+    """Judges the steps of one run's judged rank."""
+
+    def __init__(
+        self, project: str, run: str, settings: SignalSettings | None = None, state: SignalState | None = None
+    ) -> None:
+        self._project = project
+        self._run = run
+        self._settings = settings or SignalSettings()
+        kept = state or SignalState()
+        self._loss = LossSpike(LOSS, self._settings.loss, kept.loss)
+        self._grad = Explosion("grad_explosion", GRAD_NORM, self._settings.norms, kept.grad)
+        self._update = Explosion("update_explosion", UPDATE_NORM, self._settings.norms, kept.update)
+        self._detectors: tuple[Detector, ...] = (NonFinite(JUDGED_METRICS), self._update, self._grad, self._loss)
+        self.recent = RecentValues(kept.recent)
+        self.tracker = IncidentTracker(self._settings.incidents, kept.tracker)
+        self._told = kept.told
+        self._last = StepRecord(*kept.last[:5], True, kept.last[5], {}) if kept.last else None
+
+    def update(self, record: StepRecord, now: int) -> list[Signal]:
+        """Takes one step; returns what is to be said of it."""
+        self.recent.update(record)
+        self._last = record
+        if len(self.tracker.state.start_losses) < 5:
+            self.tracker.note_start(record.values.get(LOSS))
+        evidence = [item for detector in self._detectors if (item := detector.update(record)) is not None]
+        if not evidence and self.tracker.state.open is None:
+            return []
+        return self._track(record, evidence)
+
+    def begin_attempt(self, kept_step: int) -> list[Signal]:
+        """A new attempt goes on after ``kept_step``; what came later is forgotten, an open incident is over."""
+        change = self.tracker.close("rolled_back")
+        signals = [self._signal(self._last, change, None)] if change and self._last else []
+        for detector in self._detectors:
+            detector.rewind(kept_step)
+        self.recent.clear()
+        return signals
+
+    def finish(self) -> list[Signal]:
+        """The run ended: an open incident ends as what it looks like."""
+        incident = self.tracker.open
+        if incident is None or self._last is None:
+            return []
+        change = self.tracker.close("recovered_higher" if incident.p_recover >= 0.5 else "lost")
+        return [self._signal(self._last, change, None)] if change else []
+
+    def is_outside_band(self, incident: Incident) -> bool:
+        """Whether the level of the loss is above the incident's band."""
+        return incident.is_outside(self.recent.median_loss(9), self._settings.incidents.band_scales)
+
+    def state(self) -> SignalState:
+        last = self._last
+        return SignalState(
+            self._loss.accepted.snapshot(),
+            self._grad.accepted.snapshot(),
+            self._update.accepted.snapshot(),
+            self.recent.snapshot(),
+            self.tracker.state,
+            self._told,
+            (last.attempt, last.rank, last.step, last.ts, last.seq, last.live) if last else None,
+        )
+
+    def _track(self, record: StepRecord, evidence: list[Evidence]) -> list[Signal]:
+        first = min(evidence, key=lambda item: item.onset_step) if evidence else None
+        incident_id = ""
+        if self.tracker.open is None and first is not None:
+            incident_id = record_id(
+                topics.SIGNALS.name, self._project, self._run, record.attempt, first.kind, first.onset_step
+            )
+        loss, grad = self._loss.accepted.window, self._grad.accepted.window
+        baselines = Baselines(loss.median(), self._loss.scale(), grad.median())
+        change = self.tracker.update(record, evidence, self.recent, baselines, incident_id)
+        if change is None or (change.phase == "update" and not self._is_news(change.incident)):
+            return []
+        return [self._signal(record, change, max(evidence, key=lambda item: item.score) if evidence else None)]
+
+    def _is_news(self, incident: Incident) -> bool:
+        told = self._told
+        return (
+            incident.state != told.state
+            or len(incident.kinds) != told.num_kinds
+            or incident.num_records - told.num_records >= self._settings.update_every_records
+            or not abs(incident.p_recover - told.p_recover) < self._settings.update_at_p_change
+        )
+
+    def _signal(self, record: StepRecord, change: Change, evidence: Evidence | None) -> Signal:
+        incident = change.incident
+        self._told = Told(incident.state, len(incident.kinds), incident.num_records, incident.p_recover)
+        shown = evidence or self._level_evidence(incident)
+        return Signal(
+            id=record_id(topics.SIGNALS.name, self._project, self._run, record.attempt, record.rank, incident.id,
+                         change.phase, record.step),
+            project=self._project,
+            run=self._run,
+            attempt=record.attempt,
+            rank=record.rank,
+            step=record.step,
+            seq=record.seq,
+            ts=record.ts,
+            kind=shown.kind,
+            severity=shown.severity,
+            phase=change.phase,
+            incident=incident.id,
+            state=incident.state,
+            onset_step=incident.onset_step,
+            metric=shown.metric,
+            value=shown.value,
+            baseline=shown.baseline,
+            score=shown.score,
+            threshold=shown.threshold,
+            peak=incident.peak,
+            num_steps=max(0, record.step - incident.onset_step),
+            evidence=list(self.recent.grads if shown.metric == GRAD_NORM else self.recent.losses),
+            p_recover=incident.p_recover,
+            moved=incident.moved,
+            explanation=explain(change, shown),
+            live=record.live,
+        )  # fmt: skip
+
+    def _level_evidence(self, incident: Incident) -> Evidence:
+        """The loss against the incident's band, where no detector spoke."""
+        level = self.recent.median_loss(9)
+        score = (level - incident.base_loss) / incident.scale if incident.scale else math.nan
+        band = self._settings.incidents.band_scales
+        return Evidence(incident.kind, LOSS, level, incident.base_loss, score, band, "info", incident.onset_step)
+
+
+def explain(change: Change, shown: Evidence) -> str:
+    """One sentence for people."""
+    incident = change.incident
+    if change.phase == "close":
+        return f"{incident.kind} since step {incident.onset_step} ended as {incident.state}"
+    if shown.kind == "nan":
+        what = f"{shown.metric} is {shown.value}"
+    elif shown.kind in ("grad_explosion", "update_explosion"):
+        what = f"{shown.metric} {shown.value:.4g} is {shown.score:.3g} times its median {shown.baseline:.4g}"
+    else:
+        what = f"{shown.metric} {shown.value:.4g} is {shown.score:.3g} scales above {shown.baseline:.4g}"
+    return f"{what}; {incident.state} since step {incident.onset_step}, P(recover) {incident.p_recover:.2f}"

@@ -1,0 +1,1 @@
+"""Statistics that are updated one value at a time."""

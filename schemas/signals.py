@@ -1,0 +1,67 @@
+"""What the detectors say."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from holter.schemas.bounds import (
+    Attempt,
+    Count,
+    Id,
+    IncidentState,
+    Metric,
+    Millis,
+    Name,
+    Probability,
+    Rank,
+    Severity,
+    Short,
+    SignalKind,
+    Step,
+    Text,
+)
+
+SignalPhase = Literal["open", "update", "close"]
+
+
+class Signal(Struct, tag_field="record", tag="signal", omit_defaults=True, frozen=True):
+    """One word about an incident: that it opens, goes on or closes.
+
+    ``step`` and ``seq`` name the record that caused it. ``value`` stands against ``baseline``; ``score`` is what the
+    rule computed and ``threshold`` what it had to exceed. ``evidence`` are the last values of the metric, oldest
+    first. ``moved`` are the terms of the logit of ``p_recover``, by feature.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    id: Id
+    project: Name
+    run: Name
+    attempt: Attempt
+    rank: Rank
+    step: Step
+    seq: Count
+    ts: Millis
+    kind: SignalKind
+    severity: Severity
+    phase: SignalPhase
+    incident: Id
+    state: IncidentState
+    onset_step: Step
+    metric: Metric
+    value: float
+    baseline: float
+    score: float
+    threshold: float
+    peak: float
+    num_steps: Count
+    """Steps from the onset to this signal."""
+    evidence: Annotated[list[float], Meta(max_length=64)] = []
+    p_recover: Probability | None = None
+    moved: Annotated[dict[Short, float], Meta(max_length=32)] = {}
+    explanation: Text = ""
+    origin: Literal["watch", "worker"] = "watch"
+    live: bool = True
+    v: int = 1
