@@ -129,7 +129,7 @@ class SignalStage:
             incident_id = record_id(
                 topics.SIGNALS.name, self._project, self._run, record.attempt, first.kind, first.onset_step
             )
-        loss, grad = self._loss.accepted.window, self._grad.accepted.window
+        loss, grad = self._loss.accepted, self._grad.accepted
         baselines = Baselines(loss.median(), self._loss.scale(), grad.median())
         change = self.tracker.update(record, evidence, self.recent, baselines, incident_id)
         if change is None or (change.phase == "update" and not self._is_news(change.incident)):

@@ -7,11 +7,12 @@ are kept until a window's end and all statistics are computed there: per step th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from operator import mul
 from typing import TypedDict
 
 from msgspec import Struct
 
+from holter.pipeline.core.stats import ordered
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas import record_id, topics
 from holter.schemas.windows import WindowStat
@@ -28,10 +29,16 @@ class OpenWindow(Struct):
     ema: float = math.nan
 
 
+class RankWindows(Struct):
+    """The windows of one rank, all over the same 100 step numbers."""
+
+    index: int
+    by_metric: dict[str, OpenWindow] = {}
+
+
 class WindowState(Struct):
     attempt: int = -1
-    windows: dict[str, OpenWindow] = {}
-    """By ``rank:metric``."""
+    ranks: dict[str, RankWindows] = {}
     seq: int = 0
     ts: int = 0
 
@@ -43,51 +50,53 @@ class WindowStage:
         self._project = project
         self._run = run
         self.state = state or WindowState()
-        self._keys: dict[tuple[int, str], OpenWindow] = {}
+        self._ranks = {int(rank): windows for rank, windows in self.state.ranks.items()}
 
     def update(self, record: StepRecord, now: int) -> list[WindowStat]:
         """Takes one step; returns the windows that it completes."""
+        attempt, rank, step, ts, seq, _, _, values = record
         state = self.state
-        closed = [] if record.attempt == state.attempt else self._begin_attempt(record.attempt)
-        rank, step = record.rank, record.step
-        index = step // WINDOW_STEPS
-        state.seq, state.ts = record.seq, record.ts
-        for metric, value in record.values.items():
-            window = self._keys.get((rank, metric)) or self._window(rank, metric)
-            if window.steps and window.steps[0] // WINDOW_STEPS != index:
-                closed.append(self._close(rank, metric, window))
+        closed = [] if attempt == state.attempt else self._begin_attempt(attempt)
+        index, offset = divmod(step, WINDOW_STEPS)
+        windows = self._ranks.get(rank) or self._begin_rank(rank, index)
+        if windows.index != index:
+            closed += self._close_rank(rank, windows)
+            windows.index = index
+        state.seq, state.ts = seq, ts
+        by_metric = windows.by_metric
+        for metric, value in values.items():
+            window = by_metric.get(metric)
+            if window is None:
+                window = by_metric[metric] = OpenWindow([], [])
             window.steps.append(step)
             window.values.append(value)
-            if step % WINDOW_STEPS == WINDOW_STEPS - 1:
-                closed.append(self._close(rank, metric, window))
+        if offset == WINDOW_STEPS - 1:
+            closed += self._close_rank(rank, windows)
         return closed
 
     def finish(self) -> list[WindowStat]:
         """Closes what is open (the run or the attempt ended)."""
-        closed = []
-        for key, window in self.state.windows.items():
-            rank, _, metric = key.partition(":")
-            if window.steps:
-                closed.append(self._close(int(rank), metric, window))
-        return closed
+        return [stat for rank, windows in self._ranks.items() for stat in self._close_rank(rank, windows)]
 
     def _begin_attempt(self, attempt: int) -> list[WindowStat]:
         closed = self.finish()
         self.state.attempt = attempt
-        self.state.windows.clear()
-        self._keys.clear()
+        self.state.ranks.clear()
+        self._ranks.clear()
         return closed
 
-    def _window(self, rank: int, metric: str) -> OpenWindow:
-        window = self.state.windows.setdefault(f"{rank}:{metric}", OpenWindow([], []))
-        self._keys[rank, metric] = window
-        return window
+    def _begin_rank(self, rank: int, index: int) -> RankWindows:
+        windows = self._ranks[rank] = self.state.ranks[str(rank)] = RankWindows(index)
+        return windows
+
+    def _close_rank(self, rank: int, windows: RankWindows) -> list[WindowStat]:
+        return [self._close(rank, metric, window) for metric, window in windows.by_metric.items() if window.steps]
 
     def _close(self, rank: int, metric: str, window: OpenWindow) -> WindowStat:
         state = self.state
         steps, values = window.steps, window.values
-        finite = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
-        window.ema = _ema(window.ema, (value for _, value in finite))
+        finite_steps, finite_values = _finite(steps, values)
+        window.ema = _ema(window.ema, finite_values)
         identity = (self._project, self._run, state.attempt, rank, metric, steps[0])
         stat = WindowStat(
             id=record_id(topics.WINDOWS.name, *identity),
@@ -101,15 +110,15 @@ class WindowStage:
             seq=state.seq,
             ts=state.ts,
             count=len(values),
-            num_finite=len(finite),
+            num_finite=len(finite_values),
             ema=window.ema,
-            **describe([step for step, _ in finite], [value for _, value in finite]),
+            **describe(finite_steps, finite_values),
         )
         window.steps, window.values = [], []
         return stat
 
 
-def _ema(ema: float, values: Iterator[float]) -> float:
+def _ema(ema: float, values: list[float]) -> float:
     for value in values:
         ema = value if ema != ema else ema + _EMA_RATE * (value - ema)
     return ema
@@ -133,8 +142,6 @@ class Description(TypedDict):
 def describe(steps: list[int], values: list[float]) -> Description:
     """Moments, order statistics and least-squares slope of finite values; all NaN where there are none.
 
-    Quantiles interpolate linearly between order statistics (Hyndman and Fan 1996, type 7).
-
     >>> stats = describe([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
     >>> stats["mean"], stats["slope"], stats["median"], stats["mad"], round(stats["sd"], 4)
     (2.5, 1.0, 2.5, 1.0, 1.291)
@@ -142,24 +149,24 @@ def describe(steps: list[int], values: list[float]) -> Description:
     count = len(values)
     if not count:
         return _UNKNOWN
-    ordered = sorted(values)
+    in_order = sorted(values)
     total = math.fsum(values)
     mean = total / count
-    median = _quantile(ordered, 0.5)
-    squares = math.fsum([(value - mean) ** 2 for value in values])
+    deviations = [value - mean for value in values]
+    median = ordered.median(in_order)
     return {
         "sum": total,
         "mean": mean,
-        "sd": math.sqrt(squares / (count - 1)) if count > 1 else 0.0,
-        "min": ordered[0],
-        "max": ordered[-1],
-        "slope": _slope(steps, values, mean),
+        "sd": math.sqrt(_dot(deviations, deviations) / (count - 1)) if count > 1 else 0.0,
+        "min": in_order[0],
+        "max": in_order[-1],
+        "slope": _slope(steps, deviations),
         "median": median,
-        "mad": _quantile(sorted([abs(value - median) for value in values]), 0.5),
-        "p05": _quantile(ordered, 0.05),
+        "mad": ordered.median_absolute_deviation(in_order),
+        "p05": ordered.quantile(in_order, 0.05),
         "p50": median,
-        "p95": _quantile(ordered, 0.95),
-        "p99": _quantile(ordered, 0.99),
+        "p95": ordered.quantile(in_order, 0.95),
+        "p99": ordered.quantile(in_order, 0.99),
     }
 
 
@@ -169,17 +176,21 @@ _UNKNOWN = Description(
 )  # fmt: skip
 
 
-def _quantile(ordered: list[float], share: float) -> float:
-    position = share * (len(ordered) - 1)
-    low = int(position)
-    if low + 1 == len(ordered):
-        return ordered[low]
-    return ordered[low] + (position - low) * (ordered[low + 1] - ordered[low])
-
-
-def _slope(steps: list[int], values: list[float], mean: float) -> float:
+def _slope(steps: list[int], deviations: list[float]) -> float:
     middle = sum(steps) / len(steps)
-    spread = math.fsum([(step - middle) ** 2 for step in steps])
-    if not spread:
-        return 0.0
-    return math.fsum([(step - middle) * (value - mean) for step, value in zip(steps, values, strict=True)]) / spread
+    offsets = [step - middle for step in steps]
+    spread = _dot(offsets, offsets)
+    return _dot(offsets, deviations) / spread if spread else 0.0
+
+
+def _dot(left: list[float], right: list[float]) -> float:
+    return math.fsum(map(mul, left, right))
+
+
+def _finite(steps: list[int], values: list[float]) -> tuple[list[int], list[float]]:
+    """The steps and values that are finite; the usual case, all of them, is told by the sum."""
+    total = sum(values)
+    if total - total == 0.0:
+        return steps, values
+    pairs = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
+    return [step for step, _ in pairs], [value for _, value in pairs]

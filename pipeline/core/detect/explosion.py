@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,26 +38,31 @@ class Explosion:
         self._kind = kind
         self._metric = metric
         self._settings = settings
+        self._min_samples = settings.min_samples
+        self._ratio = settings.ratio
         self.accepted = AcceptedWindow(settings.window_steps, settings.max_rejected, snapshot)
 
     def update(self, record: StepRecord) -> Evidence | None:
         value = record.values.get(self._metric)
-        if value is None or not math.isfinite(value):
+        if value is None or value - value != 0.0:
             return None
-        window = self.accepted.window
-        median = window.median()
-        ordinary = len(window) < self._settings.min_samples or value < self._settings.ratio * median
-        if ordinary or median <= 0.0:
-            self.accepted.accept(record.step, value)
+        accepted = self.accepted
+        ordered = accepted.ordered
+        size = len(ordered)
+        if size < self._min_samples or value <= self._ratio * ordered[(size - 1) >> 1]:  # the lower median
+            accepted.accept(record.step, value)
             return None
-        return self._judge(record.step, value, median)
+        return self._judge(record.step, value, accepted.median())
 
     def rewind(self, step: int) -> None:
         self.accepted.rewind(step)
 
     def _judge(self, step: int, value: float, median: float) -> Evidence | None:
         settings = self._settings
-        score = value / median
+        score = value / median if median > 0.0 else 0.0
+        if score <= settings.ratio:
+            self.accepted.accept(step, value)
+            return None
         onset = self.accepted.exceed(step, within=3)
         self.accepted.reject(step, value)
         if score < settings.single_ratio and onset == step:

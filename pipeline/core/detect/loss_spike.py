@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from holter.pipeline.core.detect.evidence import Evidence
 from holter.pipeline.core.detect.window import AcceptedWindow, WindowSnapshot
-from holter.pipeline.core.stats.rolling import MAD_TO_SD, RollingMedian
+from holter.pipeline.core.stats.rolling import MAD_TO_SD
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas.bounds import Severity
 
@@ -34,41 +33,50 @@ class LossSpike:
     def __init__(self, metric: str, settings: LossSpikeSettings, snapshot: WindowSnapshot | None = None) -> None:
         self._metric = metric
         self._settings = settings
+        self._min_samples = settings.min_samples
+        self._limit = settings.threshold * MAD_TO_SD
         self.accepted = AcceptedWindow(settings.window_steps, settings.max_rejected, snapshot)
 
     def update(self, record: StepRecord) -> Evidence | None:
         value = record.values.get(self._metric)
-        if value is None or not math.isfinite(value):
+        if value is None or value - value != 0.0:
             return None
-        window = self.accepted.window
-        excess = value - window.median()
-        if len(window) < self._settings.min_samples or self._is_ordinary(window, excess):
-            self.accepted.accept(record.step, value)
+        accepted = self.accepted
+        if self._is_ordinary(value, accepted.ordered):
+            accepted.accept(record.step, value)
             return None
-        return self._judge(record.step, value, excess)
+        return self._judge(record.step, value)
 
     def rewind(self, step: int) -> None:
         self.accepted.rewind(step)
 
     def scale(self) -> float:
         """The robust standard deviation of the accepted losses, widened while there are few of them."""
-        window = self.accepted.window
-        floor = self._settings.floor_share * abs(window.median())
-        return max(MAD_TO_SD * window.mad(), floor, 1e-12) * (1.0 + 4.0 / max(1, len(window)))
+        accepted = self.accepted
+        floor = self._settings.floor_share * abs(accepted.median())
+        return max(MAD_TO_SD * accepted.mad(), floor, 1e-12) * (1.0 + 4.0 / max(1, len(accepted)))
 
-    def _is_ordinary(self, window: RollingMedian, excess: float) -> bool:
-        """A cheap sufficient test: the quartiles' distance never exceeds the MAD."""
-        return excess <= self._settings.threshold * MAD_TO_SD * window.least_spread()
+    def _is_ordinary(self, value: float, ordered: list[float]) -> bool:
+        """A cheap sufficient test, O(1): the nearer quartile's distance to the median never exceeds the MAD."""
+        size = len(ordered)
+        if size < self._min_samples:
+            return True
+        upper = ordered[size - 1 - (size >> 2)]
+        if value <= upper:
+            return True
+        low, high = ordered[(size - 1) >> 1], ordered[size >> 1]
+        spread = min(low - ordered[size >> 2], upper - high)
+        return value - low <= self._limit * spread
 
-    def _judge(self, step: int, value: float, excess: float) -> Evidence | None:
-        settings = self._settings
-        score = excess / self.scale()
+    def _judge(self, step: int, value: float) -> Evidence | None:
+        settings, accepted = self._settings, self.accepted
+        baseline = accepted.median()
+        score = (value - baseline) / self.scale()
         if score <= settings.threshold:
-            self.accepted.accept(step, value)
+            accepted.accept(step, value)
             return None
-        baseline = value - excess
-        onset = self.accepted.exceed(step, within=3)
-        self.accepted.reject(step, value)
+        onset = accepted.exceed(step, within=3)
+        accepted.reject(step, value)
         if score <= settings.single_threshold and onset == step:
             return None
         severity: Severity = "critical" if score > 3 * settings.single_threshold else "warning"

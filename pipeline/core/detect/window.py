@@ -19,18 +19,18 @@ class WindowSnapshot(Struct):
     num_rejected: int = 0
 
 
-class AcceptedWindow:
+class AcceptedWindow(RollingMedian):
     """The newest values that were taken for ordinary, which later ones are held against.
 
     A rejected value stays out, so that it cannot move its own reference. A baseline must not be frozen for ever,
     though: after ``max_rejected`` rejected values in a row the window starts again at the new level.
     """
 
-    __slots__ = ("exceedances", "max_rejected", "num_rejected", "num_seen", "window")
+    __slots__ = ("exceedances", "max_rejected", "num_rejected", "num_seen")
 
     def __init__(self, capacity: int, max_rejected: int, snapshot: WindowSnapshot | None = None) -> None:
+        super().__init__(capacity)
         self.max_rejected = max_rejected
-        self.window = RollingMedian(capacity)
         self.exceedances: list[tuple[int, int]] = []
         """(record number, step) of the latest exceedances, newest last, at most three."""
         self.num_seen = 0
@@ -41,14 +41,14 @@ class AcceptedWindow:
     def accept(self, step: int, value: float) -> None:
         self.num_seen += 1
         self.num_rejected = 0
-        self.window.push(step, value)
+        self.push(step, value)
 
     def reject(self, step: int, value: float) -> None:
         self.num_seen += 1
         self.num_rejected += 1
         if self.num_rejected >= self.max_rejected:
-            self.window.clear()
-            self.window.push(step, value)
+            self.clear()
+            self.push(step, value)
             self.num_rejected = 0
 
     def exceed(self, step: int, within: int) -> int:
@@ -58,12 +58,12 @@ class AcceptedWindow:
         return self.exceedances[0][1]
 
     def rewind(self, step: int) -> None:
-        self.window.drop_after(step)
+        self.drop_after(step)
         self.exceedances.clear()
         self.num_rejected = 0
 
     def snapshot(self) -> WindowSnapshot:
-        steps, values = self.window.steps(), self.window.values()
+        steps, values = self.steps(), self.values()
         return WindowSnapshot(
             struct.pack(f"<{len(steps)}q", *steps),
             struct.pack(f"<{len(values)}d", *values),
@@ -75,7 +75,7 @@ class AcceptedWindow:
     def _restore(self, snapshot: WindowSnapshot) -> None:
         count = len(snapshot.steps) // 8
         steps = struct.unpack(f"<{count}q", snapshot.steps)
-        self.window.restore(list(steps), list(struct.unpack(f"<{count}d", snapshot.values)))
+        self.restore(list(steps), list(struct.unpack(f"<{count}d", snapshot.values)))
         self.exceedances = list(snapshot.exceedances)
         self.num_seen = snapshot.num_seen
         self.num_rejected = snapshot.num_rejected
