@@ -138,5 +138,3 @@ def _refusal(decoder: codec.Decoder[object], raw: bytes) -> str:
     with pytest.raises(InvalidRecord) as caught:
         decoder.decode(raw)
     return caught.value.reason
-
-

@@ -82,7 +82,9 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         read_key_file(path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"version": 2, "keys": {}}', '{"version": 1, "keys": {"a": {"role": "x"}}}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"version": 2, "keys": {}}', '{"version": 1, "keys": {"a": {"role": "x"}}}']
+)
 def test_a_file_that_is_no_key_file_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(text)

@@ -1,0 +1,67 @@
+# Everything is done by these targets; `make` lists them. ARGS is handed on, e.g. `make demo ARGS="--fault nan"`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+ARGS ?=
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.10 || true)
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := schemas pipeline producers jobs infra
+INSTALLED := $(VENV)/.installed
+JARS := jobs/java/target/.built
+
+.PHONY: help setup demo test unit check fmt up down status bench device-check clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) $(JARS) ## Make .venv and fetch the jars (what is there already stays)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Holter needs Python 3.10 to 3.12 (PyFlink's limit): install python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,dev]"
+	@mkdir -p $(VENV)/src/holter
+	@for package in $(PACKAGES); do ln -sfn "$(CURDIR)/$$package" $(VENV)/src/holter/$$package; done
+	@touch $@
+
+$(JARS): jobs/java/pom.xml $(wildcard jobs/java/src/main/java/io/holter/*.java) | $(INSTALLED)
+	@$(BIN)/python -m holter.infra.jars
+	@touch $@
+
+demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and ClickHouse (ARGS="--fault lr-burst|bad-data|nan --json")
+	@$(BIN)/python -m holter.infra.demo $(ARGS)
+
+test: setup check ## All tests: unit, jobs on a local Flink, real broker and store, one live rescue
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline tests $(ARGS)
+
+unit: setup ## Only the tests that need no service (under 30 s)
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline tests -m "not services and not flink and not network" $(ARGS)
+
+check: setup ## Lint, format and types, changing nothing
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(addprefix -p holter.,$(PACKAGES))
+
+fmt: setup ## Format and fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+up: setup ## Start the local stack and show it
+	@$(BIN)/holter up $(ARGS)
+
+down: ## Stop the local stack
+	@if [ -x $(BIN)/holter ]; then $(BIN)/holter down $(ARGS); fi
+
+status: setup ## Show the local stack
+	@$(BIN)/holter status $(ARGS)
+
+bench: setup ## Measure speed as ratios against something in the same run (ARGS=--json)
+	@$(BIN)/python -m holter.infra.bench $(ARGS)
+
+device-check: setup ## The checks that need CUDA (skipped where there is none)
+	@$(BIN)/python -m pytest tests -m cuda -rs $(ARGS)
+
+clean: down ## Stop the stack and remove what was built, not .venv
+	@rm -rf .holter jobs/java/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache

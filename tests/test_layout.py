@@ -1,0 +1,124 @@
+"""The tree as ARCHITECTURE says: who imports whom, and what installs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("schemas", "pipeline", "producers", "jobs", "infra")
+
+ALLOWED = {
+    "holter.schemas": ("holter.schemas",),
+    "holter.pipeline.core": ("holter.schemas", "holter.pipeline.core"),
+    "holter.pipeline.bus": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus"),
+    "holter.pipeline.store": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.store"),
+    "holter.pipeline.loader": (
+        "holter.schemas",
+        "holter.pipeline.core",
+        "holter.pipeline.bus",
+        "holter.pipeline.store",
+        "holter.pipeline.loader",
+    ),
+    "holter.pipeline.local": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus", "holter.pipeline.local"),
+    "holter.pipeline.cli": ("holter",),
+    "holter.producers": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus", "holter.producers"),
+    "holter.jobs": ("holter.schemas", "holter.pipeline.core", "holter.jobs"),
+    "holter.infra": ("holter",),
+}
+"""What each part may import of Holter; the longest name that fits a module is its part."""
+
+OUTSIDE = {
+    "holter.schemas": {"msgspec"},
+    "holter.pipeline.core": {"msgspec", "numpy", "scipy"},
+}
+ONLY_IN = {"torch": ("holter.producers.torch", "holter.infra.demo"), "pyflink": ("holter.jobs",)}
+IMPURE = {"time", "os", "random", "logging", "socket", "threading", "subprocess", "io", "pathlib", "sys"}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(("holter", *(part for part in parts if part != "__init__"))), path
+
+
+MODULES = dict(modules())
+
+
+def imports(path: Path, module: str) -> set[str]:
+    found: set[str] = set()
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            name = ".".join(part for part in (base, node.module or "") if part)
+            found.update(f"{name}.{alias.name}" if f"{name}.{alias.name}" in MODULES else name for alias in node.names)
+    return found
+
+
+def part_of(module: str) -> str | None:
+    fits = [part for part in ALLOWED if module == part or module.startswith(part + ".")]
+    return max(fits, key=len, default=None)
+
+
+def within(name: str, parts: tuple[str, ...]) -> bool:
+    return any(name == part or name.startswith(part + ".") for part in parts)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_follow_the_layers(module: str) -> None:
+    part = part_of(module)
+    if part is None:
+        return
+    found = imports(MODULES[module], module)
+    foreign = {name for name in found if within(name, ("holter",)) and not within(name, ALLOWED[part])}
+    assert not foreign, f"{module} must not import {foreign}"
+    for library, places in ONLY_IN.items():
+        if any(within(name, (library,)) for name in found):
+            assert within(module, places), f"{library} is imported in {module}"
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if within(name, tuple(OUTSIDE))])
+def test_the_core_is_pure(module: str) -> None:
+    part = part_of(module)
+    assert part is not None
+    tops = {name.partition(".")[0] for name in imports(MODULES[module], module)}
+    foreign = tops - set(sys.stdlib_module_names) - OUTSIDE[part] - {"holter"}
+    assert not foreign
+    if part == "holter.pipeline.core":
+        assert not tops & IMPURE
+
+
+def test_every_package_is_installed() -> None:
+    packages = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+    assert packages == found
+
+
+BARE = """
+import importlib.abc, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "kafka", "pyflink", "clickhouse_connect", "chdb", "pyarrow", "numpy"}:
+            raise ImportError(f"{name} is not installed")
+sys.meta_path.insert(0, Refuse())
+import holter.producers
+assert "torch" not in sys.modules
+run = holter.producers.init(project="p", run="r", mode="disabled")
+run.log({"train/loss": 1.0}, step=0)
+run.finish()
+"""
+
+
+def test_producers_import_without_torch_kafka_or_flink() -> None:
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
