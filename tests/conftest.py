@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -28,3 +29,20 @@ def no_sockets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     yield
     assert not tried, f"sockets were opened without the marker `network`: {tried}"
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The whole local stack in a folder of its own: its state (addresses, DSN, key file), up until the last test."""
+    from rich.console import Console
+
+    from holter.infra.settings import settings_from_env
+    from holter.infra.stack import Stack
+
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HOLTER_", "KAFKA_"))}
+    running = Stack(settings_from_env({}, tmp_path_factory.mktemp("stack")), environ, Console(stderr=True))
+    try:
+        running.up()
+        yield running
+    finally:
+        running.down()

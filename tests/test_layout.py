@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("schemas", "pipeline", "producers", "jobs", "infra")
@@ -38,7 +38,10 @@ OUTSIDE = {
     "holter.schemas": {"msgspec"},
     "holter.pipeline.core": {"msgspec", "numpy", "scipy"},
 }
-ONLY_IN = {"torch": ("holter.producers.torch", "holter.infra.demo"), "pyflink": ("holter.jobs",)}
+ONLY_IN = {
+    "torch": ("holter.producers.torch", "holter.producers.examples", "holter.infra.demo", "holter.infra.bench"),
+    "pyflink": ("holter.jobs",),
+}
 IMPURE = {"time", "os", "random", "logging", "socket", "threading", "subprocess", "io", "pathlib", "sys"}
 
 

@@ -27,6 +27,7 @@ from holter.producers import init
 from holter.producers.latch import Permissions
 from holter.producers.records import BatchFacts
 from holter.producers.run import Beginning, Run
+from holter.schemas.bounds import EffectName
 from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
 from holter.schemas.topics import RANKS, TELEMETRY, WINDOWS
 
@@ -34,7 +35,7 @@ PERIOD_SECONDS = 0.05
 BLOCK_SAMPLES = 100
 _CALM_STEPS = 64
 _TIMEOUT_SECONDS = 10.0
-_EFFECTS = frozenset({"momentum_reset"})
+_EFFECTS: frozenset[EffectName] = frozenset({"momentum_reset"})
 
 
 @dataclass

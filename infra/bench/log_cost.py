@@ -30,7 +30,8 @@ def measure(environ: dict[str, str]) -> list[Figure]:
     stats = run.stats()
     run.finish()
     note = ", ".join(
-        f"{rate}/s: {percentile(taken, 0.5):.1f} and {percentile(taken, 0.99):.1f} µs" for rate, taken in samples.items()
+        f"{rate}/s: {percentile(taken, 0.5):.1f} and {percentile(taken, 0.99):.1f} µs"
+        for rate, taken in samples.items()
     )
     worst = [max(percentile(taken, share) for taken in samples.values()) for share in (0.5, 0.99)]
     note += f"; {stats['num_dropped']} dropped"

@@ -1,4 +1,4 @@
-"""Ways to hurt a run. ``lr-burst`` strikes at a moment; the other two lie in the data, and are met again on a replay."""
+"""Ways to hurt a run: ``lr-burst`` strikes at a moment, the other two lie in the data and are met again on a replay."""
 
 from __future__ import annotations
 

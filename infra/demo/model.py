@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812  (the field's name for it)
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         heads = self.qkv(x).view(batch, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        result: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return result
 
 
 class Block(nn.Module):
@@ -42,7 +43,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm_1(x))
-        return x + self.mlp(self.norm_2(x))
+        mixed: Tensor = x + self.mlp(self.norm_2(x))
+        return mixed
 
 
 class Gpt(nn.Module):

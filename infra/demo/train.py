@@ -88,17 +88,17 @@ def train(
     )  # fmt: skip
     executed = 0
     for tokens, weights in guard.batches(loader, until=num_steps):
+        if harm.strikes(executed, loader.state_dict()["next"] - 1):
+            say("fault", step=guard.last_step + 1)
         loss = model(tokens, weights)
         guard.backward(loss)
         guard.step()
         executed += 1
-        if harm.strikes(executed - 1, loader.state_dict()["next"] - 1):
-            say("fault", step=executed - 1)
         if executed % 10 == 0:
-            say("progress", executed=executed, step=guard.step_number, loss=float(loss.detach()))
+            say("progress", executed=executed, step=guard.last_step, loss=float(loss.detach()))
         if executed == num_steps:
             break
-    say("result", final_loss=held_out_loss(model, loader), steps_lost=executed - guard.step_number, executed=executed)
+    say("result", final_loss=held_out_loss(model, loader), steps_lost=executed - guard.last_step, executed=executed)
     run.finish()
     say("stats", **run.stats())
 

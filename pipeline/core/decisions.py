@@ -151,12 +151,21 @@ class DecisionStage:
         is_live = record.live and now - record.ts <= self.safety.settings.max_age_ms
         held = "" if choice.name == MONITOR else self.safety.refusal(effects, is_live)
         told = (incident.id, choice.name, held)
-        if told == self._told:
+        if told == self._told or self._is_underway(incident, choice):
             return []
         self._told = told
         action = None if held or choice.name == MONITOR else self._act(record, incident, choice, view)
         decision = self._decision(record, situation, choice, held, action)
         return [decision] if action is None else [decision, action]
+
+    def _is_underway(self, incident: Incident, choice: Choice) -> bool:
+        """Whether this choice was issued for this incident and waits for its answer: nothing new to say."""
+        outstanding = self.safety.state.outstanding
+        return (
+            outstanding is not None
+            and outstanding.incident == incident.id
+            and outstanding.effects == effect_names(choice)
+        )
 
     def _situation(self, record: StepRecord, incident: Incident, view: View) -> Situation:
         target = self.checkpoints.newest_healthy(incident.onset_step)

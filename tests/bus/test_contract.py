@@ -1,9 +1,6 @@
-"""What every bus must do; each implementation gives a factory of a fresh one."""
+"""What every bus must do; each implementation gives the fixture ``bus``."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Protocol
 
 import pytest
 
@@ -23,13 +20,9 @@ class Clock:
         return self.now
 
 
-class BusFactory(Protocol):
-    def __call__(self) -> Bus: ...
-
-
 @pytest.fixture
-def bus() -> Iterator[Bus]:
-    yield MemoryBus(Clock())
+def bus() -> Bus:
+    return MemoryBus(Clock())
 
 
 def read(reader: Reader, count: int) -> list[Message]:

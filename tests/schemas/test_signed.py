@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -44,10 +45,8 @@ def test_other_keys_and_roles_are_refused() -> None:
 def test_an_altered_envelope_never_opens_to_another_body(position: int, flip: int) -> None:
     envelope = bytearray(ISSUER.sign(b"the body of an action"))
     envelope[position % len(envelope)] ^= flip
-    try:
+    with contextlib.suppress(InvalidRecord):
         assert KEYRING.open(bytes(envelope), "issuer") == b"the body of an action"
-    except InvalidRecord:
-        pass
 
 
 def test_a_later_envelope_version_is_named() -> None:
