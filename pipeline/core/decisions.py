@@ -82,7 +82,7 @@ class DecisionStage:
 
     def update(self, record: StepRecord, view: View, now: int) -> list[Verdict]:
         """Takes one judged step with what the signals stage made of it."""
-        self.safety.step(record.ts, record.step)
+        self.safety.step(record.ts)
         seconds = record.values.get(STEP_SECONDS)
         if seconds is not None and math.isfinite(seconds):
             self._step_seconds.push(record.step, seconds)

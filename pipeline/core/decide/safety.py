@@ -67,7 +67,7 @@ class Safety:
         self.state.allow = list(event.allow)
         self.state.autonomy = dict(event.autonomy)
 
-    def step(self, ts: int, step: int) -> None:
+    def step(self, ts: int) -> None:
         """Counts a judged step; an outstanding action that can no longer be applied ends."""
         self.state.num_executed += 1
         outstanding = self.state.outstanding

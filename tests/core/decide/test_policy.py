@@ -1,0 +1,105 @@
+"""The presets on one page."""
+
+from __future__ import annotations
+
+import math
+
+from holter.pipeline.core.decide.checkpoints import Checkpoint, CheckpointHealth
+from holter.pipeline.core.decide.policy import Situation, cautious, options, patient, report, rollback_price_steps
+from holter.pipeline.core.incidents import Incident
+from holter.schemas.bounds import SignalKind
+from holter.schemas.control import LrFactor, Rollback, SkipRange
+
+TARGET = Checkpoint("step-80", 80, 0.5)
+
+
+def situation(
+    p_recover: float = 0.9,
+    step: int = 110,
+    kinds: tuple[SignalKind, ...] = ("loss_spike",),
+    non_finite: bool = False,
+    outside_band: bool = True,
+    checkpoint: Checkpoint | None = TARGET,
+) -> Situation:
+    incident = Incident("i", kinds[0], "spike", 100, 2.0, 0.1, 1.0, 4.0, list(kinds), p_recover=p_recover)
+    return Situation(incident, step, non_finite, outside_band, checkpoint, 0.5, 0.1, 1.0)
+
+
+def test_patient_waits_while_healing_is_likely() -> None:
+    assert patient(situation(0.5)).name == "monitor"
+    assert patient(situation(0.49)).name == "rollback"
+    assert patient(situation(non_finite=True)).name == "rollback"
+
+
+def test_going_back_skips_the_data_since_the_onset() -> None:
+    assert patient(situation(0.1)).effects == (Rollback("step-80", 80), SkipRange(100))
+
+
+def test_without_a_healthy_checkpoint_there_is_only_waiting() -> None:
+    choice = patient(situation(0.1, checkpoint=None))
+    assert choice.name == "monitor"
+    assert "no healthy checkpoint" in choice.reason
+
+
+def test_cautious_waits_as_long_as_going_back_would_have_cost() -> None:
+    price = rollback_price_steps(situation(), TARGET)
+    assert price == 20 + 5  # 20 steps before the onset, half a second of load at ten steps a second
+    assert cautious(situation(step=124)).name == "monitor"
+    assert cautious(situation(step=125)).name == "rollback"
+    assert cautious(situation(step=125, outside_band=False)).name == "monitor"
+    assert cautious(situation(step=125, checkpoint=None)).name == "monitor"
+
+
+def test_report_goes_by_bands_of_probability() -> None:
+    assert report(situation(0.29)).name == "rollback"
+    assert report(situation(0.69)).effects == (LrFactor(0.5),)
+    assert report(situation(0.7)).name == "monitor"
+
+
+def test_report_resets_before_it_goes_back_at_an_explosion() -> None:
+    exploding = situation(kinds=("grad_explosion",))
+    assert report(exploding).name == "momentum_reset"
+    exploding.incident.applied.append("momentum_reset")
+    assert report(exploding).name == "rollback"
+
+
+def test_every_option_is_on_the_table_with_what_it_costs() -> None:
+    listed = {option.name: option for option in options(situation())}
+    assert list(listed) == ["monitor", "lr_cut", "momentum_reset", "rollback"]
+    assert math.isclose(listed["rollback"].cost_seconds or 0.0, 0.5 + 30 * 0.1)
+    missing = {option.name: option for option in options(situation(checkpoint=None))}
+    assert not missing["rollback"].available
+
+
+def test_a_checkpoint_is_healthy_when_calm_steps_follow_it() -> None:
+    health = CheckpointHealth()
+    health.saved(Checkpoint("a", 50, 0.1))
+    assert health.advance(69, incident_is_open=False) is None
+    assert health.advance(70, incident_is_open=False) == Checkpoint("a", 50, 0.1)
+    assert health.newest_healthy(60) == Checkpoint("a", 50, 0.1)
+    assert health.newest_healthy(49) is None
+
+
+def test_an_incident_soon_after_a_checkpoint_makes_it_no_target() -> None:
+    health = CheckpointHealth()
+    health.saved(Checkpoint("a", 50, 0.1))
+    health.incident_opened(65)
+    assert health.advance(90, incident_is_open=False) is None
+
+
+def test_what_was_saved_in_an_incident_is_no_target() -> None:
+    health = CheckpointHealth()
+    health.saved(Checkpoint("a", 50, 0.1))
+    assert health.advance(60, incident_is_open=True) is None
+    assert health.advance(100, incident_is_open=False) is None
+
+
+def test_going_back_forgets_later_checkpoints_and_quarantine_any() -> None:
+    health = CheckpointHealth()
+    for step in (50, 100):
+        health.saved(Checkpoint(f"step-{step}", step, 0.1))
+        health.advance(step + 20, incident_is_open=False)
+    health.rewind(80)
+    assert health.newest_healthy(200) == Checkpoint("step-50", 50, 0.1)
+    health.quarantined("step-50")
+    assert health.newest_healthy(200) is None
