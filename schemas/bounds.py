@@ -22,7 +22,9 @@ Rank = Annotated[int, Meta(ge=-1, le=2**20)]
 Ordinal = Annotated[int, Meta(ge=1, le=MAX_INT)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"\A[^/\x00-\x1f]+\Z")]
+Name = Annotated[str, Meta(min_length=1, max_length=100)]
+"""Part of a key, without ``/``: :func:`~holter.schemas.topics.check_key` sees to it. A pattern here would cost more
+than the rest of a record's decoding."""
 Short = Annotated[str, Meta(max_length=200)]
 Text = Annotated[str, Meta(max_length=2000)]
 Id = Annotated[str, Meta(min_length=1, max_length=64)]

@@ -86,11 +86,11 @@ class TopicNames:
 
 
 def check_key(key: str, record: Any) -> None:
-    """A record's key must be that of its body, or it would be judged as another run.
+    """A record's key must be ``project/run`` of its body, or it would be judged as another run.
 
     Raises:
-        InvalidRecord: they differ.
+        InvalidRecord: they differ, or a name has a ``/``.
     """
-    expected = f"{record.project}/{record.run}"
-    if key != expected:
-        raise InvalidRecord("wrong_key", f"key {key[:200]!r}, body is of {expected!r}")
+    project, _, run = key.partition("/")
+    if record.project != project or record.run != run or "/" in run:
+        raise InvalidRecord("wrong_key", f"key {key[:200]!r}, body is of {f'{record.project}/{record.run}'!r}")

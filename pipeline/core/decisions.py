@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -43,12 +43,18 @@ class DecisionState(Struct):
     pending: PendingOutcome | None = None
 
 
-class View(NamedTuple):
+class View(Protocol):
     """What the stage before says of the run at this step."""
 
-    incident: Incident | None
-    recent: RecentValues
-    outside_band: bool
+    @property
+    def incident(self) -> Incident | None:
+        """The open one."""
+
+    @property
+    def recent(self) -> RecentValues: ...
+
+    def is_outside_band(self, incident: Incident) -> bool:
+        """Whether the level of the loss is above the incident's band."""
 
 
 class DecisionStage:
@@ -111,7 +117,7 @@ class DecisionStage:
         elif isinstance(event, CheckpointVerified) and event.load_seconds is not None:
             self.checkpoints.state.load_seconds = event.load_seconds
 
-    def on_ack(self, ack: Ack, incident: Incident | None, recent: RecentValues) -> None:
+    def on_ack(self, ack: Ack, incident: Incident | None) -> None:
         """Takes a trainer's answer to an action."""
         ended = self.safety.acknowledged(ack.action, ack.ordinal, ack.action_attempt)
         if ack.status != "applied":
@@ -173,7 +179,7 @@ class DecisionStage:
             incident=incident,
             step=record.step,
             non_finite=view.recent.loss_reached_weights() or view.recent.num_grads_reached_weights() > 0,
-            outside_band=view.outside_band,
+            outside_band=view.is_outside_band(incident),
             checkpoint=target,
             load_seconds=self.checkpoints.load_seconds(target) if target else 0.0,
             step_seconds=self._step_seconds.median() if len(self._step_seconds) else 0.0,

@@ -57,39 +57,38 @@ class IntakeState(Struct):
     judged_rank: int = 0
     last_step: int = -1
     """The last step of the judged rank in this attempt."""
+    has_conflict: bool = False
+    """Whether a second process speaks for a rank of this attempt."""
     num_duplicates: int = 0
     num_stale: int = 0
 
 
 class Intake:
-    """Drops duplicates and fences older attempts; finds second sessions."""
+    """Drops duplicates, fences off older attempts and second processes."""
 
     def __init__(self, state: IntakeState | None = None) -> None:
         self.state = state or IntakeState()
         self._trackers: dict[int, SeqTracker] = {int(rank): kept for rank, kept in self.state.trackers.items()}
 
     def accept(self, record: MetricBatch | RunEvent | Ack) -> bool:
-        """Whether the record is new and of the newest attempt; a later attempt becomes the newest."""
+        """Whether the record is new, of the newest attempt and of its own process; a later attempt becomes newest."""
         state = self.state
-        if record.attempt != state.attempt:
-            if record.attempt < state.attempt:
+        attempt, rank = record.attempt, record.rank
+        if attempt != state.attempt:
+            if attempt < state.attempt:
                 state.num_stale += 1
                 return False
-            self._begin(record.attempt)
-        tracker = self._trackers.get(record.rank)
+            self._begin(attempt)
+        tracker = self._trackers.get(rank)
         if tracker is None:
-            tracker = self._track(record.rank, record.session)
+            tracker = self._track(rank, record.session)
+        elif tracker.session != record.session:
+            state.has_conflict = True
+            return False
         if tracker.is_new(record.seq):
             return True
         state.num_duplicates += 1
         return False
-
-    def conflicts(self, record: MetricBatch | RunEvent | Ack) -> bool:
-        """Whether another process already speaks for this (attempt, rank); asked before ``accept``."""
-        if record.attempt != self.state.attempt:
-            return False
-        tracker = self._trackers.get(record.rank)
-        return tracker is not None and tracker.session != record.session
 
     def advances(self, rank: int, step: int) -> bool:
         """Whether this step is to be judged: of the judged rank and after the last one judged."""
@@ -104,6 +103,7 @@ class Intake:
         state.attempt = attempt
         state.last_step = -1
         state.judged_rank = 0
+        state.has_conflict = False
         state.trackers.clear()
         self._trackers.clear()
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from holter.pipeline.core.decide.policy import PRESETS
-from holter.pipeline.core.decisions import DecisionStage, DecisionState, View
+from holter.pipeline.core.decisions import DecisionStage, DecisionState
 from holter.pipeline.core.intake import Intake, IntakeState
 from holter.pipeline.core.operator import Operator, Output, StateVersionError
 from holter.pipeline.core.signals import SignalStage, SignalState
@@ -122,6 +122,7 @@ class RunOperator:
     def __init__(self, key: str, deployment: Deployment, state: RunState | None = None) -> None:
         self._key = key
         self._key_bytes = key.encode()
+        self._project, _, self._run = key.partition("/")
         self._deployment = deployment
         self._output_index = {topic.name: index for index, topic in enumerate(deployment.outputs)}
         self._last_arrival = state.last_arrival if state else 0
@@ -136,7 +137,8 @@ class RunOperator:
     def update(self, source: str, value: bytes, now: int) -> list[Output]:
         if source == topics.TELEMETRY.name:
             record = codec.telemetry.decode(value)
-            check_key(self._key, record)
+            if record.project != self._project or record.run != self._run or "/" in record.run:
+                check_key(self._key, record)
             self._last_arrival = now
             return self._telemetry(record, now)
         if source == topics.COMMANDS.name:
@@ -185,7 +187,7 @@ class RunOperator:
 
     def _build_stages(self, state: RunState | None) -> None:
         deployment = self._deployment
-        project, _, run = self._key.partition("/")
+        project, run = self._project, self._run
         kept = state or RunState(STATE_VERSION, -1, 0, None, False)
         self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
         self._signals = SignalStage(project, run, state=kept.signals) if deployment.has_signals else None
@@ -197,12 +199,10 @@ class RunOperator:
 
     def _telemetry(self, record: Telemetry, now: int) -> list[Output]:
         intake = self._intake
-        if intake.conflicts(record):
-            if self._decisions is not None:
-                self._decisions.safety.state.conflict = True
-            return []
         previous = intake.state.attempt
         if not intake.accept(record):
+            if intake.state.has_conflict and self._decisions is not None:
+                self._decisions.safety.state.conflict = True
             return []
         self._is_tombstone = False
         derived: list[Derived] = [] if record.attempt == previous else self._begin_attempt(record)
@@ -213,7 +213,7 @@ class RunOperator:
         elif isinstance(record, RunEvent):
             self._event(record, now, derived)
         elif self._decisions is not None and self._signals is not None and isinstance(record, Ack):
-            self._decisions.on_ack(record, self._signals.tracker.open, self._signals.recent)
+            self._decisions.on_ack(record, self._signals.incident)
         return self._emit(derived) if derived else []
 
     def _step(self, step: StepRecord, now: int, derived: list[Derived]) -> None:
@@ -224,9 +224,7 @@ class RunOperator:
             return
         derived.extend(signals.update(step, now))
         if self._decisions is not None:
-            incident = signals.tracker.state.open
-            outside = incident is not None and signals.is_outside_band(incident)
-            derived.extend(self._decisions.update(step, View(incident, signals.recent, outside), now))
+            derived.extend(self._decisions.update(step, signals, now))
 
     def _event(self, record: RunEvent, now: int, derived: list[Derived]) -> None:
         if self._decisions is not None:

@@ -106,6 +106,11 @@ class SignalStage:
         change = self.tracker.close("recovered_higher" if incident.p_recover >= 0.5 else "lost")
         return [self._signal(self._last, change, None)] if change else []
 
+    @property
+    def incident(self) -> Incident | None:
+        """The open one."""
+        return self.tracker.state.open
+
     def is_outside_band(self, incident: Incident) -> bool:
         """Whether the level of the loss is above the incident's band."""
         return incident.is_outside(self.recent.median_loss(9), self._settings.incidents.band_scales)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holter.schemas.telemetry import MetricBatch, unpack_floats, unpack_offsets
@@ -28,11 +28,12 @@ class StepRecord(NamedTuple):
     values: dict[str, float]
 
 
-def steps_of(batch: MetricBatch) -> Iterator[StepRecord]:
+def steps_of(batch: MetricBatch) -> Sequence[StepRecord]:
     """The steps of a batch in order. What is said of a step does not depend on how steps were cut into batches."""
-    if len(batch.steps) == 8:
-        yield _single(batch)
-        return
+    return (_single(batch),) if len(batch.steps) == 8 else list(_several(batch))
+
+
+def _several(batch: MetricBatch) -> Iterator[StepRecord]:
     flags = batch.applied
     rows = zip(batch.step_numbers(), batch.timestamps(), _values_by_step(batch), strict=True)
     for index, (step, ts, values) in enumerate(rows):

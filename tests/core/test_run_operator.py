@@ -121,7 +121,7 @@ def test_a_non_finite_loss_in_the_weights_rolls_back_past_the_data() -> None:
     assert (signal.kind, signal.phase, signal.severity) == ("nan", "open", "critical")  # type: ignore[attr-defined]
     assert signal.p_recover < 0.2  # type: ignore[attr-defined]
     (action,) = loop.actions()
-    assert action.effects == [Rollback("step-49", 49), SkipRange(100)]
+    assert action.effects == [Rollback("step-49", 49), SkipRange(99)]
     assert (action.attempt, action.ordinal, action.issuer_epoch, action.first_step) == (1, 1, 7, 100)
     (decision,) = loop.decisions()
     assert (decision.choice, decision.mode, decision.action) == ("rollback", "auto", action.id)

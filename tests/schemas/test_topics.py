@@ -7,7 +7,8 @@ import re
 import pytest
 
 from holter.schemas import InvalidRecord, run_key
-from holter.schemas.topics import DLQ, MAX_MESSAGE_BYTES, TOPICS, TopicNames
+from holter.schemas.commands import Release
+from holter.schemas.topics import DLQ, MAX_MESSAGE_BYTES, TOPICS, TopicNames, check_key
 
 
 def test_names_use_one_separator_and_no_dots() -> None:
@@ -39,3 +40,16 @@ def test_a_key_fits_two_hundred_bytes_of_utf8() -> None:
     assert run_key("p" * 100, "r" * 99) == "p" * 100 + "/" + "r" * 99
     with pytest.raises(InvalidRecord, match="limit is 200"):
         run_key("é" * 60, "r" * 90)
+
+
+@pytest.mark.parametrize(
+    ("key", "project", "run"),
+    [("a/b", "a", "c"), ("a/b/c", "a/b", "c"), ("a/b/c", "a", "b/c"), ("ab", "a", "b"), ("", "a", "b")],
+)
+def test_a_key_is_that_of_the_body_and_names_have_no_slash(key: str, project: str, run: str) -> None:
+    with pytest.raises(InvalidRecord, match="wrong_key"):
+        check_key(key, Release(project, run, "ada", 0))
+
+
+def test_a_key_that_fits_passes() -> None:
+    check_key("a/b", Release("a", "b", "ada", 0))

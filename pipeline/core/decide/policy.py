@@ -118,7 +118,8 @@ def _roll_back(situation: Situation, reason: str) -> Choice:
     target = situation.checkpoint
     if target is None:
         return _monitor(f"{reason}, but no healthy checkpoint is known")
-    effects = (Rollback(target.name, target.step), SkipRange(situation.incident.onset_step))
+    last_calm_step = max(0, situation.incident.onset_step - 1)
+    effects = (Rollback(target.name, target.step), SkipRange(last_calm_step))
     return Choice("rollback", effects, reason)
 
 

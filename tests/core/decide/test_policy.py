@@ -31,8 +31,8 @@ def test_patient_waits_while_healing_is_likely() -> None:
     assert patient(situation(non_finite=True)).name == "rollback"
 
 
-def test_going_back_skips_the_data_since_the_onset() -> None:
-    assert patient(situation(0.1)).effects == (Rollback("step-80", 80), SkipRange(100))
+def test_going_back_skips_the_data_of_the_onset_and_after() -> None:
+    assert patient(situation(0.1)).effects == (Rollback("step-80", 80), SkipRange(99))
 
 
 def test_without_a_healthy_checkpoint_there_is_only_waiting() -> None:
