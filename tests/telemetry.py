@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from holter.schemas import encode
+from holter.schemas.control import Action
+from holter.schemas.digests import digest
 from holter.schemas.telemetry import (
     Ack,
     EffectReport,
@@ -15,9 +18,6 @@ from holter.schemas.telemetry import (
     pack_floats,
     pack_ints,
 )
-from holter.schemas.control import Action
-from holter.schemas.digests import digest
-from holter.schemas import encode
 
 START_MS = 1_764_460_000_000
 STEP_MS = 50

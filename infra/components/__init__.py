@@ -1,0 +1,1 @@
+"""One file a component: how it is started and how it is known to be ready."""

@@ -1,0 +1,41 @@
+"""The jobs by name: what they are called on a cluster and how they are told where things are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+JobName = Literal["watch", "window_stats", "signals"]
+JOB_NAMES: tuple[JobName, ...] = get_args(JobName)
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """What the one job that may act is told. ``keys_file`` is a path on the workers' machines."""
+
+    bootstrap: str
+    prefix: str
+    keys_file: str
+    policy: str
+
+    def arguments(self, issuer_epoch: int) -> list[str]:
+        return [
+            *reader_arguments(self.bootstrap, self.prefix),
+            *("--keys-file", self.keys_file, "--policy", self.policy, "--issuer-epoch", str(issuer_epoch)),
+        ]
+
+
+def reader_arguments(bootstrap: str, prefix: str) -> list[str]:
+    """What every job is told."""
+    return ["--bootstrap", bootstrap, "--prefix", prefix]
+
+
+def name_on_cluster(job: JobName, prefix: str) -> str:
+    """One job of a name and prefix is to run at a time, so both are in the name that the cluster shows."""
+    return f"holter-{job}[{prefix}]"
+
+
+def next_issuer_epoch(last: int) -> int:
+    """Above every earlier one, also where the clock went back."""
+    return max(last + 1, time.time_ns() // 1_000_000)

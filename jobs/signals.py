@@ -1,0 +1,22 @@
+"""Judges every run of a prefix and leaves it alone.
+
+Reads telemetry; the one stage is signals.
+"""
+
+from __future__ import annotations
+
+from holter.jobs.arguments import common_arguments, job_parser
+from holter.jobs.deployments import open_signals
+from holter.jobs.job import Job, execute
+from holter.schemas import topics
+
+SIGNALS = Job("signals", inputs=(topics.TELEMETRY,), outputs=(topics.SIGNALS, topics.DLQ))
+
+
+def main() -> None:
+    parser = job_parser("Judges every run of a prefix and leaves it alone.")
+    execute(SIGNALS, common_arguments(parser.parse_args()), open_signals)
+
+
+if __name__ == "__main__":
+    main()

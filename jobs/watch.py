@@ -1,0 +1,36 @@
+"""Watches every run of a prefix and treats those that allow it; the only job that may act.
+
+Reads telemetry, commands and holds; the stages are windows, signals, decisions, in this order.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from holter.jobs.arguments import common_arguments, job_parser
+from holter.jobs.deployments import open_watch
+from holter.jobs.job import Job, execute
+from holter.pipeline.core.decide.policy import PRESETS
+from holter.schemas import topics
+
+WATCH = Job(
+    "watch",
+    inputs=(topics.TELEMETRY, topics.COMMANDS, topics.HOLDS),
+    outputs=(topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ),
+)
+
+
+def main() -> None:
+    parser = job_parser("Watches every run of a prefix and treats those that allow it.")
+    parser.add_argument("--keys-file", type=Path, required=True, help="key file, on the machines of the workers")
+    parser.add_argument(
+        "--issuer-epoch", type=int, required=True, help="number of this deployment; trainers refuse lower ones"
+    )
+    parser.add_argument("--policy", choices=sorted(PRESETS), default="cautious", help="default: %(default)s")
+    parsed = parser.parse_args()
+    execute(WATCH, common_arguments(parsed), partial(open_watch, parsed.keys_file, parsed.issuer_epoch, parsed.policy))
+
+
+if __name__ == "__main__":
+    main()

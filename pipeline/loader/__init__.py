@@ -1,0 +1,1 @@
+"""From the topics into the store, exact by identity."""

@@ -1,0 +1,319 @@
+"""A training run as its script sees it: log values, say what happened, finish."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from holter.pipeline.bus import Bus
+from holter.producers.control import Control, ControlSource
+from holter.producers.cutter import Cutter
+from holter.producers.latch import Answer, Permissions
+from holter.producers.notices import Notices
+from holter.producers.outbox import DEFAULT_BOUND, Outbox
+from holter.producers.records import BatchFacts, Origin
+from holter.producers.sender import Destination, Sender
+from holter.schemas import Keyring
+from holter.schemas.bounds import AckStatus, EffectName, Phase, Scalar
+from holter.schemas.control import Action
+from holter.schemas.telemetry import Ack, EffectReport, Event, Finished, Parent, Started
+from holter.schemas.topics import RANKS, TELEMETRY
+
+FLUSH_SECONDS = 5.0
+_MAX_EARLY_EVENTS = 100
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Who the run is and how it speaks. ``connect`` is called on background threads only."""
+
+    project: str
+    run: str
+    rank: int = 0
+    num_ranks: int = 1
+    config: Mapping[str, Scalar] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
+    connect: Callable[[], Bus] | None = None
+    """None makes a disabled run."""
+    keyring: Keyring | None = None
+    queue_bound: int = DEFAULT_BOUND
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    monotonic: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How an attempt begins: what its start event says, and after which step."""
+
+    attempt: int
+    permissions: Permissions = field(default_factory=Permissions)
+    parent: Parent | None = None
+    last_step: int = -1
+    """The last step that is kept; -1 where the first may be 0."""
+    checkpoint_every_steps: int = 0
+    measures: tuple[str, ...] = ()
+
+
+class Run:
+    """Made by :func:`holter.producers.init`. Calls return at once, whatever the bus does, and never raise for it.
+
+    Telemetry that cannot be delivered waits in a bounded queue, whose oldest metrics go first; a forked child's run
+    is silent. Use it from one thread; as a context manager it finishes as ``failed`` when the block raises.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.project = settings.project
+        self.name = settings.run
+        self.rank = settings.rank
+        self.num_ranks = settings.num_ranks
+        self.session = secrets.token_hex(8)
+        self.control: Control | None = None
+        self.notices = Notices()
+        self._settings = settings
+        self._pid = os.getpid()
+        self._finishers: list[Callable[[], None]] = []
+        self._began = self._finished = self._is_driven = False
+        self._early_events: deque[tuple[Event, int | None]] = deque(maxlen=_MAX_EARLY_EVENTS)
+        self._outbox = Outbox(self.notices, settings.queue_bound)
+        self._cutter = Cutter(self._origin(0), self._outbox, self.notices, settings.clock_ms, settings.monotonic)
+        self._sender = None if settings.connect is None else self._make_sender(settings.connect)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is sent: online, not finished, and not the forked child of the process that made it."""
+        return self._sender is not None and not self._finished and os.getpid() == self._pid
+
+    @property
+    def attempt(self) -> int:
+        """0 before the first record."""
+        return self._cutter.origin.attempt
+
+    def log(self, metrics: Mapping[str, Any], step: int | None = None, *, commit: bool = False) -> None:
+        """Values of one step, by metric (``namespace/name``).
+
+        Values of the same step are merged until a higher step comes, or at once handed over with ``commit``. Without
+        ``step`` they belong to the step in progress where a ``Guard`` counts steps, else every call is a step. A
+        step handed over is complete: later values for it, and bad names and values, are counted and left out.
+        """
+        if not self.enabled:
+            return
+        if not self._began and not self._is_driven:
+            self.begin(Beginning(self._settings.clock_ms()))
+        try:
+            self._cutter.log(_without_graphs(metrics), step, commit=commit)
+        except (TypeError, ValueError, AttributeError) as error:
+            self.notices.warn("bad_metrics", f"metrics must map names to numbers ({error}); left out")
+
+    def event(self, event: Event, step: int | None = None) -> None:
+        """Something that happened at ``step``, by default the last one begun."""
+        if not self.enabled or self.rank != 0:
+            return
+        if not self._began:
+            if self._is_driven:
+                self._early_events.append((event, step))
+                return
+            self.begin(Beginning(self._settings.clock_ms()))
+        self._cutter.event(event, step)
+
+    def finish(self, status: str = "completed", detail: str = "") -> None:
+        """Ends the run and waits at most five seconds for what is not delivered yet. Further calls do nothing."""
+        finishers, self._finishers = self._finishers, []
+        for finisher in finishers:
+            finisher()
+        if not self.enabled:
+            return
+        self._cutter.finish()
+        if self._began:
+            self.event(Finished(status[:32], detail[:2000]))
+        self._close()
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start: records sent, dropped, refused, waiting, connections, and notices by kind."""
+        sender = self._sender
+        counts = {
+            "num_dropped": self._outbox.num_dropped,
+            "num_waiting": 0 if sender is None else sender.num_left,
+            "num_sent": 0 if sender is None else sender.num_sent,
+            "num_refused": 0 if sender is None else sender.num_refused,
+            "num_connections": 0 if sender is None else sender.num_connections,
+            "num_invalid_control": 0 if self.control is None else self.control.num_invalid,
+        }
+        return counts | {f"notice_{kind}": count for kind, count in self.notices.counts.items()}
+
+    def begin(self, beginning: Beginning) -> None:
+        """Starts an attempt: the first opens the connection, a later one follows a rollback."""
+        if not self.enabled:
+            return
+        self._cutter.begin_attempt(self._origin(beginning.attempt), beginning.last_step)
+        first, self._began = not self._began, True
+        self.event(self._started(beginning), max(0, beginning.last_step))
+        while self._early_events:
+            self.event(*self._early_events.popleft())
+        if first:
+            self._open(beginning)
+        elif self.control is not None:
+            self.control.begin_attempt(beginning.attempt)
+
+    def log_step(self, metrics: Mapping[str, Any], step: int, ts_ms: int, applied: bool, facts: BatchFacts) -> None:
+        """A complete step of a ``Guard``; merged with what was logged for it, and handed over."""
+        if self.enabled:
+            self._cutter.log_step(metrics, step, ts_ms, applied, facts)
+
+    def acknowledge(
+        self,
+        action: Action,
+        status: AckStatus,
+        step: int,
+        reason: str = "",
+        digest: str = "",
+        effects: list[EffectReport] | None = None,
+        latency_ms: float | None = None,
+    ) -> None:
+        self.acknowledge_id(
+            action.id, action.attempt, action.ordinal, status, step, reason, digest, effects, latency_ms
+        )
+
+    def acknowledge_id(
+        self,
+        action_id: str,
+        action_attempt: int,
+        ordinal: int,
+        status: AckStatus,
+        step: int,
+        reason: str = "",
+        digest: str = "",
+        effects: list[EffectReport] | None = None,
+        latency_ms: float | None = None,
+    ) -> None:
+        """Answers an action, under the attempt that holds now."""
+
+        def made(origin: Origin, seq: int, ts_ms: int) -> Ack:
+            return Ack(
+                project=origin.project,
+                run=origin.run,
+                attempt=origin.attempt,
+                rank=origin.rank,
+                session=origin.session,
+                seq=seq,
+                step=step,
+                ts=ts_ms,
+                action=action_id,
+                action_attempt=action_attempt,
+                ordinal=ordinal,
+                status=status,
+                reason=reason[:2000],
+                digest=digest,
+                effects=list(effects or ()),
+                latency_ms=latency_ms,
+            )
+
+        if self.enabled:
+            self._cutter.acknowledge(made)
+
+    def drive(self, finisher: Callable[[], None]) -> None:
+        """A ``Guard`` counts the steps from now on; ``finisher`` hands over its last ones when the run finishes."""
+        self._is_driven = True
+        self._cutter.step_in_progress = 1
+        self._finishers.append(finisher)
+
+    def advance(self, step_in_progress: int) -> None:
+        """What values that are logged without a step belong to from now on."""
+        self._cutter.step_in_progress = step_in_progress
+
+    def set_phase(self, phase: Phase) -> None:
+        """What the heartbeats say."""
+        if self._sender is not None:
+            self._sender.phase = phase
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self.finish("failed", f"{type(error).__name__}: {error}")
+
+    def _origin(self, attempt: int) -> Origin:
+        return Origin(self.project, self.name, attempt, self.rank, self.session)
+
+    def _make_sender(self, connect: Callable[[], Bus]) -> Sender:
+        key = f"{self.project}/{self.name}"
+        topic, key = (TELEMETRY, key) if self.rank == 0 else (RANKS, f"{key}/{self.rank}")
+        destination = Destination(topic, key.encode(), f"holter-trainer-{self.name}-{self.rank}")
+        return Sender(connect, destination, self._outbox, self._cutter, self.notices, self._settings.clock_ms)
+
+    def _started(self, beginning: Beginning) -> Started:
+        permissions = beginning.permissions
+        return Started(
+            config=dict(self._settings.config),
+            versions=dict(self._settings.versions),
+            host=self._settings.host,
+            num_ranks=self.num_ranks,
+            parent=beginning.parent,
+            measures=list(beginning.measures),
+            effects=sorted(permissions.capabilities),
+            allow=sorted(permissions.allow),
+            autonomy=dict(permissions.autonomy),
+            checkpoint_every_steps=beginning.checkpoint_every_steps,
+        )
+
+    def _open(self, beginning: Beginning) -> None:
+        if self._sender is not None:
+            self._sender.start()
+            atexit.register(self._at_exit)
+        if self._settings.keyring is not None and self._settings.connect is not None and _acts(beginning.permissions):
+            source = ControlSource(
+                self._settings.connect, self._settings.keyring, f"holter-trainer-{self.name}-{self.rank}"
+            )
+            self.control = Control(
+                self.project,
+                self.name,
+                beginning.attempt,
+                beginning.permissions,
+                source,
+                self._answer,
+                self.notices,
+                self._settings.clock_ms,
+            )
+            self.control.start()
+
+    def _answer(self, answer: Answer) -> None:
+        self.acknowledge(answer.action, answer.status, self._cutter.last_step, answer.reason, answer.digest)
+
+    def _at_exit(self) -> None:
+        if self.enabled:
+            self.finish("exited", "the process ended without finish()")
+
+    def _close(self) -> None:
+        self._finished = True
+        atexit.unregister(self._at_exit)
+        if self.control is not None:
+            self.control.stop()
+        if self._sender is not None and self._began and not self._sender.stop(FLUSH_SECONDS):
+            self.notices.warn("unsent", f"{self._sender.num_left} of Holter's records were not delivered")
+
+
+def _acts(permissions: Permissions) -> bool:
+    return bool(permissions.capabilities - {_REFLEX})
+
+
+def _without_graphs(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Tensors without the graph that made them, so that a queued loss does not keep a step's memory."""
+    for value in metrics.values():
+        if type(value) is not float and hasattr(value, "detach"):
+            return {name: value.detach() if hasattr(value, "detach") else value for name, value in metrics.items()}
+    return metrics
+
+
+_REFLEX: EffectName = "nan_guard"

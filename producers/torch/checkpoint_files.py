@@ -1,0 +1,154 @@
+"""Checkpoints in a folder: a data file, and a manifest that exists only once the data is whole and on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import msgspec
+import torch
+from msgspec import Struct
+
+from holter.producers.torch.synced_files import sync_folder, write_record
+
+FORMAT_VERSION = 1
+_CHUNK_BYTES = 1 << 20
+
+
+class Manifest(Struct, frozen=True):
+    name: str
+    attempt: int
+    step: int
+    num_bytes: int
+    sha256: str
+    saved_ms: int
+    version: int = FORMAT_VERSION
+
+
+class DamagedCheckpoint(Exception):
+    """A checkpoint that must not be loaded; the message says why."""
+
+
+class CheckpointFiles:
+    """Reads and writes; knows nothing of training. One thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def data_path(self, name: str) -> Path:
+        return self.folder / f"{name}.pt"
+
+    def write(self, name: str, attempt: int, step: int, state: dict[str, Any], now_ms: int) -> Manifest:
+        """Serialises, syncs, renames; returns once the checkpoint would survive a power cut.
+
+        Raises:
+            OSError: the disk did not take it; nothing is left behind that could be mistaken for a checkpoint.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        new = self.folder / f".{name}.new"
+        try:
+            with new.open("wb") as file:
+                hashing = _HashingFile(file)
+                torch.save(state, cast("BinaryIO", hashing))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.data_path(name))
+        finally:
+            new.unlink(missing_ok=True)
+        sync_folder(self.folder)
+        manifest = Manifest(name, attempt, step, hashing.num_bytes, hashing.sha256.hexdigest(), now_ms)
+        write_record(self._manifest_path(name), manifest)
+        return manifest
+
+    def remove_unfinished(self) -> None:
+        """What a process that died left half written."""
+        for path in self.folder.glob(".*.new"):
+            path.unlink(missing_ok=True)
+
+    def manifests(self) -> list[Manifest]:
+        """The whole checkpoints, oldest first."""
+        found = (_manifest(path) for path in self.folder.glob("*.json"))
+        return sorted((each for each in found if each is not None), key=lambda each: (each.attempt, each.step))
+
+    def find(self, name: str) -> Manifest | None:
+        return next((manifest for manifest in self.manifests() if manifest.name == name), None)
+
+    def read(self, manifest: Manifest) -> dict[str, Any]:
+        """The state in host memory; only tensors and plain values are ever unpickled.
+
+        Raises:
+            DamagedCheckpoint: the bytes are not those that were written, or the weights are not finite.
+        """
+        path = self.data_path(manifest.name)
+        try:
+            if _sha256(path) != manifest.sha256:
+                raise DamagedCheckpoint(f"{path.name} is not what was written (SHA-256 differs)")
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            raise DamagedCheckpoint(f"{path.name} cannot be read: {error.strerror}") from None
+        except DamagedCheckpoint:
+            raise
+        except Exception as error:  # unpickling raises what it likes
+            raise DamagedCheckpoint(f"{path.name} cannot be loaded: {error}"[:500]) from None
+        _check_finite(path.name, state["model"])
+        return state  # type: ignore[no-any-return]
+
+    def quarantine(self, name: str) -> None:
+        """Takes it out of the checkpoints; the files stay for people to look at."""
+        path = self._manifest_path(name)
+        if path.exists():
+            path.replace(path.with_suffix(".quarantined"))
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        kept = set(names)
+        for manifest in self.manifests():
+            if manifest.name not in kept:
+                self._manifest_path(manifest.name).unlink(missing_ok=True)
+                self.data_path(manifest.name).unlink(missing_ok=True)
+
+    def _manifest_path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+class _HashingFile:
+    """Hashes what is written through it, so that the file need not be read again."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.sha256 = hashlib.sha256()
+        self.num_bytes = 0
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        self._file.write(data)
+        size = memoryview(data).nbytes
+        self.num_bytes += size
+        return size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _manifest(path: Path) -> Manifest | None:
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return manifest if manifest.version == FORMAT_VERSION and manifest.name == path.stem else None
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _check_finite(name: str, model_state: dict[str, Any]) -> None:
+    for key, tensor in model_state.items():
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise DamagedCheckpoint(f"{name} has a non-finite value in {key}")

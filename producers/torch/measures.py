@@ -1,0 +1,99 @@
+"""What is published of every step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from holter.producers.records import BatchFacts
+from holter.producers.run import Run
+from holter.producers.torch.device_values import DeviceValues, host_value
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM
+
+LOSS_SCALE = "optim/loss_scale"
+_APPLIED = "applied"
+
+
+class StepMeasures:
+    """Collects the scalars of a step on their device and hands the step over once they are on the host."""
+
+    def __init__(self, run: Run, device: torch.device, facts: BatchFacts) -> None:
+        self.num_skipped = 0
+        self._run = run
+        self._facts = facts
+        self._values = DeviceValues(device)
+        self._losses: torch.Tensor | None = None
+        self._num_losses = 0
+        self._last_end = time.perf_counter()
+
+    def add_loss(self, loss: torch.Tensor) -> None:
+        """The loss of one micro-batch; the step's is their mean."""
+        loss = loss.detach()
+        self._losses = loss if self._losses is None else self._losses + loss
+        self._num_losses += 1
+
+    def publish(
+        self,
+        step: int,
+        applied: bool | torch.Tensor,
+        learning_rate: float | torch.Tensor,
+        norm: torch.Tensor | None,
+        update: float | torch.Tensor | None,
+        loss_scale: torch.Tensor | None,
+    ) -> None:
+        known = {STEP_SECONDS: self._seconds()}
+        scalars: dict[str, torch.Tensor] = {}
+        for name, value in (
+            (LOSS, self._mean_loss()),
+            (GRAD_NORM, norm),
+            (UPDATE_NORM, update),
+            (LEARNING_RATE, learning_rate),
+            (LOSS_SCALE, loss_scale),
+            (_APPLIED, applied),
+        ):
+            if isinstance(value, torch.Tensor):
+                scalars[name] = value
+            elif value is not None:
+                known[name] = float(value)
+        self._values.send(list(scalars.values()), self._delivery(step, known, list(scalars)))
+
+    def flush(self) -> None:
+        self._values.flush()
+
+    def restart(self) -> None:
+        """After the weights were restored: the time that took is no step's."""
+        self._losses, self._num_losses = None, 0
+        self._last_end = time.perf_counter()
+
+    def _delivery(self, step: int, known: dict[str, float], names: list[str]) -> Callable[[list[float]], None]:
+        ts_ms = time.time_ns() // 1_000_000
+
+        def deliver(values: list[float]) -> None:
+            metrics = known | dict(zip(names, values, strict=True))
+            applied = metrics.pop(_APPLIED, 1.0) != 0.0
+            self.num_skipped += not applied
+            self._run.log_step(metrics, step, ts_ms, applied, self._facts)
+
+        return deliver
+
+    def _mean_loss(self) -> torch.Tensor | None:
+        if self._losses is None:
+            return None
+        mean = self._losses if self._num_losses == 1 else self._losses / self._num_losses
+        self._losses, self._num_losses = None, 0
+        return mean
+
+    def _seconds(self) -> float:
+        now = time.perf_counter()
+        seconds, self._last_end = now - self._last_end, now
+        return seconds
+
+
+def learning_rate_of(optimizer: torch.optim.Optimizer) -> float | torch.Tensor:
+    """That of the first group, without waiting for a device."""
+    rate = optimizer.param_groups[0]["lr"]
+    if isinstance(rate, torch.Tensor):
+        return host_value(rate) if rate.device.type == "cpu" else rate
+    return float(rate)

@@ -1,0 +1,100 @@
+"""The reflex: a non-finite gradient reaches neither weights nor moments, and no device is waited for.
+
+Selection, never multiplication: NaN times zero is NaN. On the CPU the gradient norm is a value that is already
+there, so a bad step is simply not taken. On a device the host must not look, so either the optimizer's own fused
+kernels are told to skip (``found_inf``, which they read on the device), or the weights and moments of before are kept
+and selected back; step counters that a plain optimizer keeps on the host then count the skipped step, which changes
+the bias correction of one step in the run's history and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from holter.producers.torch.device_values import host_value
+
+
+class Reflex:
+    """Takes optimizer steps. ``take`` returns whether the step was applied: a bool, or a device flag not yet known."""
+
+    def take(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+        optimizer.step()
+        return True
+
+
+class HostReflex(Reflex):
+    """For optimizers whose gradients lie on the CPU."""
+
+    def take(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+        if norm is not None and not math.isfinite(host_value(norm)):
+            return False
+        optimizer.step()
+        return True
+
+
+class FusedReflex(Reflex):
+    """For fused optimizers: the flag that a gradient scaler would set."""
+
+    def take(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+        if norm is None:
+            return super().take(optimizer, norm)
+        flagged: Any = optimizer
+        is_finite = torch.isfinite(norm)
+        flagged.grad_scale, flagged.found_inf = None, (~is_finite).to(torch.float32)
+        try:
+            optimizer.step()
+        finally:
+            del flagged.grad_scale, flagged.found_inf
+        return is_finite
+
+
+class SelectingReflex(Reflex):
+    """For any other optimizer on a device; costs a copy of weights and moments."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, torch.Tensor] = {}
+
+    @torch.no_grad()
+    def take(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+        if norm is None:
+            return super().take(optimizer, norm)
+        is_finite = torch.isfinite(norm)
+        before = {id(tensor) for tensor in self._keep(optimizer)}
+        optimizer.step()
+        for tensor in _tensors(optimizer):
+            if tensor.device == is_finite.device:
+                kept = self._kept[id(tensor)] if id(tensor) in before else torch.zeros((), device=tensor.device)
+                tensor.copy_(torch.where(is_finite, tensor, kept.to(tensor.dtype)))
+        return is_finite
+
+    def _keep(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+        tensors = _tensors(optimizer)
+        known = {id(tensor) for tensor in tensors}
+        self._kept = {key: kept for key, kept in self._kept.items() if key in known}
+        for tensor in tensors:
+            if id(tensor) not in self._kept or self._kept[id(tensor)].shape != tensor.shape:
+                self._kept[id(tensor)] = torch.empty_like(tensor)
+        if tensors:
+            torch._foreach_copy_([self._kept[id(tensor)] for tensor in tensors], tensors)
+        return tensors
+
+
+def make_reflex(optimizer: torch.optim.Optimizer, enabled: bool, scaled: bool) -> Reflex:
+    """``scaled``: a gradient scaler skips by itself."""
+    if not enabled or scaled:
+        return Reflex()
+    if all(parameter.device.type == "cpu" for group in optimizer.param_groups for parameter in group["params"]):
+        return HostReflex()
+    if all(group.get("fused") for group in optimizer.param_groups):
+        return FusedReflex()
+    return SelectingReflex()
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Weights and the state that belongs to them."""
+    weights = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = [value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, torch.Tensor)]
+    return weights + state

@@ -1,0 +1,68 @@
+"""A copy of nested state in host memory that a background thread may take its time with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+Path = tuple[Any, ...]
+
+
+class Snapshots:
+    """Copies tensors into buffers that it keeps for the next time, from CUDA asynchronously into pinned memory.
+
+    The tree that :meth:`take` returns is overwritten by the next call.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[Path, torch.Tensor] = {}
+        self._copied: list[torch.cuda.Event] = []
+
+    @torch.no_grad()
+    def take(self, state: Any) -> Any:
+        """Host copies in the same shape. From CUDA they are complete only after :meth:`wait`."""
+        sources: list[torch.Tensor] = []
+        targets: list[torch.Tensor] = []
+        tree = self._walk((), state, sources, targets)
+        if targets:
+            torch._foreach_copy_(targets, sources, non_blocking=True)
+        self._copied = [_recorded(device) for device in {source.device for source in sources} if device.type == "cuda"]
+        return tree
+
+    def wait(self) -> None:
+        for event in self._copied:
+            event.synchronize()
+
+    def _walk(self, path: Path, value: Any, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._copy_of(path, value.detach(), sources, targets)
+        if isinstance(value, Mapping):
+            return {key: self._walk((*path, key), child, sources, targets) for key, child in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self._walk((*path, at), child, sources, targets) for at, child in enumerate(value))
+        if value is None or isinstance(value, (int, float, str, bool)):
+            return value
+        return copy.deepcopy(value)
+
+    def _copy_of(
+        self, path: Path, source: torch.Tensor, sources: list[torch.Tensor], targets: list[torch.Tensor]
+    ) -> torch.Tensor:
+        if source.layout != torch.strided:
+            return source.to("cpu", copy=True)
+        buffer = self._buffers.get(path)
+        if buffer is None or buffer.shape != source.shape or buffer.dtype != source.dtype:
+            pin = source.device.type == "cuda"
+            buffer = torch.empty(source.shape, dtype=source.dtype, pin_memory=pin)
+            self._buffers[path] = buffer
+        sources.append(source)
+        targets.append(buffer)
+        return buffer
+
+
+def _recorded(device: torch.device) -> torch.cuda.Event:
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    return event
