@@ -129,10 +129,11 @@ class KafkaReader:
         except KafkaError as error:
             raise BusError(str(error), retriable=True) from None
         return [
-            Message(self._names[record.topic], record.partition, record.offset, record.timestamp, record.key, record.value)
-            for records in polled.values()
+            Message(name, record.partition, record.offset, record.timestamp, record.key, record.value)
+            for partition, records in polled.items()
+            for name in (self._names[partition.topic],)
             for record in records
-        ]  # fmt: skip
+        ]
 
     def caught_up(self) -> bool:
         return all(self._consumer.position(partition) >= end for partition, end in self._ends.items())

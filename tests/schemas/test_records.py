@@ -88,9 +88,7 @@ def test_a_batch_that_contradicts_itself_is_refused(change: dict[str, object]) -
     assert _refusal(codec.telemetry, raw) == "inconsistent"
 
 
-@pytest.mark.parametrize(
-    "change", [{"project": ""}, {"run": "x" * 101}, {"rank": -2}, {"attempt": -1}, {"seq": 2**60}]
-)
+@pytest.mark.parametrize("change", [{"project": ""}, {"run": "x" * 101}, {"rank": -2}, {"attempt": -1}, {"seq": 2**60}])
 def test_values_out_of_bounds_are_refused(change: dict[str, object]) -> None:
     assert _refusal(codec.telemetry, encode(msgspec.structs.replace(BATCH, **change))) == "wrong_type"
 
