@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holter.infra.code_archive import write_code_archive
 from holter.infra.errors import StackError
-from holter.infra.flink_cluster import JOB_OPTIONS, find_flink, link_jars
+from holter.infra.flink_config import JOB_OPTIONS
+from holter.infra.flink_distribution import find_flink, link_jars
 from holter.infra.flink_rest import FlinkRest, Job
 from holter.infra.flink_submit import Restore, Submission, find_job_script, submit
 from holter.infra.jars import Jars

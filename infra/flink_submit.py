@@ -10,7 +10,9 @@ from pathlib import Path
 
 from holter.infra.code_archive import package_folder
 from holter.infra.errors import ComponentFailed, StackError
-from holter.infra.flink_cluster import FlinkDistribution, find_flink, render_config
+from holter.infra.flink_config import render_config
+from holter.infra.flink_distribution import FlinkDistribution, find_flink
+from holter.infra.log4j import console_logging
 from holter.infra.logs import tail
 
 _SUBMIT_TIMEOUT_SECONDS = 180
@@ -124,7 +126,7 @@ def write_client_config(distribution: FlinkDistribution, submission: Submission,
         "env.java.opts.all": " ".join(distribution.jvm_options),
     }
     (folder / "config.yaml").write_text(render_config(config))
-    (folder / "log4j-cli.properties").write_text(_LOG_CONFIG)
+    (folder / "log4j-cli.properties").write_text(console_logging("WARN"))
 
 
 def reasons(output: str) -> list[str]:
@@ -140,13 +142,3 @@ def reasons(output: str) -> list[str]:
 def _failure(submission: Submission, reason: str, log: Path, begun: int) -> ComponentFailed:
     output = log.read_bytes()[begun:].decode(errors="replace")
     return ComponentFailed(f"job {submission.script.stem}", reason, log, reasons(output) or tail(log, 25, begun))
-
-
-_LOG_CONFIG = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %-5p %c{1.} %m%n
-"""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from holter.infra.code_archive import package_folder
-from holter.infra.errors import ComponentFailed
+from holter.infra.errors import ComponentFailed, StackError
 from holter.infra.java import find_maven
 from holter.infra.lock import exclusive
 from holter.infra.logs import tail
@@ -82,3 +84,24 @@ def _digest(files: Iterable[Path]) -> str:
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def main() -> int:
+    """Fetches and builds the jars unless they are current; for ``python -m holter.infra.jars``."""
+    jars = find_jars()
+    if jars.are_current():
+        return 0
+    print("Maven fetches and builds the jars (once, about 30 s)", file=sys.stderr)
+    try:
+        jars.build(os.environ, jars.project / "target" / "maven.log")
+    except ComponentFailed as failed:
+        print("\n".join([*failed.last_lines, str(failed)]), file=sys.stderr)
+        return 1
+    except StackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,14 @@ def strays(home: Path) -> list[ProcessIdentity]:
     return [ProcessIdentity(p.pid, p.create_time()) for p in psutil.process_iter() if _carries_mark(p, str(home))]
 
 
+def kill_unrecorded(home: Path, recorded: Collection[int]) -> int:
+    """Ends the processes of a home that belong to none of the recorded ones; returns their number."""
+    unrecorded = [stray for stray in strays(home) if _session(stray.pid) not in recorded]
+    for stray in unrecorded:
+        kill(stray)
+    return len(unrecorded)
+
+
 def kill(identity: ProcessIdentity) -> None:
     """Ends one process at once."""
     if identity.is_alive():
@@ -119,6 +127,13 @@ def _carries_mark(process: psutil.Process, home: str) -> bool:
         return bool(process.environ().get(HOME_MARK) == home and process.status() != psutil.STATUS_ZOMBIE)
     except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
         return False
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def _memory_bytes(process: psutil.Process) -> int:

@@ -100,17 +100,20 @@ def settings_from_env(
         interval_seconds = float(environ.get("HOLTER_CHECKPOINT_SECONDS", "3"))
     except ValueError as error:
         raise StackError(f"the environment has a value that cannot be used: {error}") from None
-    policy = policy or environ.get("HOLTER_POLICY") or known.policy or "cautious"
-    if policy not in PRESETS:
-        raise StackError(f"there is no policy {policy!r}; there are {', '.join(sorted(PRESETS))}")
     return StackSettings(
         home=folder,
         prefix=prefix,
-        policy=policy,
+        policy=_checked_policy(policy or environ.get("HOLTER_POLICY") or known.policy or "cautious"),
         without=without,
         num_task_slots=slots,
         checkpoint_interval_seconds=interval_seconds,
     )
+
+
+def _checked_policy(policy: str) -> str:
+    if policy not in PRESETS:
+        raise StackError(f"there is no policy {policy!r}; there are {', '.join(sorted(PRESETS))}")
+    return policy
 
 
 def home_from_env(environ: Mapping[str, str], home: Path | None = None) -> Path:

@@ -22,7 +22,7 @@ from holter.infra.components.topics import BrokerTopics
 from holter.infra.components.watch import Watch
 from holter.infra.context import StackContext
 from holter.infra.errors import StackError
-from holter.infra.flink_cluster import find_flink
+from holter.infra.flink_distribution import find_flink
 from holter.infra.jars import find_jars
 from holter.infra.keys import ensure_key_file
 from holter.infra.lock import exclusive
@@ -105,6 +105,7 @@ class Stack:
         self._prepare_home()
         with self._locked():
             self._write_settings()
+            self._end_unrecorded()
             self._allot_ports()
             changes: dict[str, Change] = {}
             with show_progress(self._console, list(self._components)) as progress:
@@ -155,6 +156,11 @@ class Stack:
             keys_file=str(settings.layout.keys),
             without=tuple(sorted(settings.without)),
         )
+
+    def _end_unrecorded(self) -> None:
+        """What an ``up`` started and could not write down before it was killed would hold ports and data."""
+        recorded = {record.pid for record in self._context.state().processes.values()}
+        process.kill_unrecorded(self._context.layout.root, recorded)
 
     def _prepare_home(self) -> None:
         layout = self._context.layout

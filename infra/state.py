@@ -62,7 +62,7 @@ class StateFile:
         except FileNotFoundError:
             return StackState()
         except msgspec.MsgspecError as error:
-            raise StackError(f"{self._path} is damaged ({error}): run `holter down`, then remove it") from None
+            raise StackError(f"{self._path} is damaged ({error}): remove it, then run `holter down`") from None
 
     def update(self, change: Callable[[StackState], StackState]) -> StackState:
         """Replaces the state by what ``change`` makes of it; returns the new one."""

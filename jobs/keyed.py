@@ -13,6 +13,7 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext, TimerServic
 from pyflink.datastream.state import ListState, ListStateDescriptor, ValueState, ValueStateDescriptor
 
 from holter.jobs.dead_letters import dead_letter, refusal_of
+from holter.jobs.direct_call import answer_directly
 from holter.jobs.frames import HEAD_BYTES, MAX_OUTPUT_KEY_BYTES, build_output, parse, unpack_lengths
 from holter.pipeline.core.journal import Journaled
 from holter.pipeline.core.operator import Operator, Output
@@ -115,8 +116,14 @@ class KeyedOperator(KeyedProcessFunction):  # type: ignore[misc]
         self._source_names = tuple(spec.sources.values())
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._num_dead_letters = runtime_context.get_metrics_group().counter("holter_dead_letters")
+        if answer_directly(self._process):
+            self._timers = runtime_context.get_keyed_state_backend()._function_context.timer_service()
 
     def process_element(self, value: bytes, ctx: KeyedProcessFunction.Context) -> Iterable[bytes]:
+        self._timers = ctx.timer_service()
+        return self._process(value)
+
+    def _process(self, value: bytes) -> Iterable[bytes]:
         flags, topic_length, key_length = unpack_lengths(value)
         if flags:
             return (self._set_aside(value, refusal_of(flags)),)
@@ -131,7 +138,7 @@ class KeyedOperator(KeyedProcessFunction):  # type: ignore[misc]
             return (self._set_aside(value, refusal),)
         deadline = journaled.deadline()
         if deadline is not None and (kept.timer_ms is None or deadline < kept.timer_ms):
-            self._set_timer(kept, deadline, ctx.timer_service())
+            self._set_timer(kept, deadline, self._timers)
         return _output_frames(outputs) if outputs else ()
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[bytes]:

@@ -6,6 +6,7 @@ import atexit
 import os
 import secrets
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,15 @@ from typing import Any
 from holter.pipeline.bus import Bus
 from holter.producers.control import Control, ControlSource
 from holter.producers.cutter import Cutter
+from holter.producers.handover import (
+    Acknowledged,
+    Begun,
+    CountedStep,
+    Ended,
+    Happened,
+    Logged,
+    Response,
+)
 from holter.producers.latch import Answer, Permissions
 from holter.producers.notices import Notices
 from holter.producers.outbox import DEFAULT_BOUND, Outbox
@@ -23,7 +33,7 @@ from holter.producers.sender import Destination, Sender
 from holter.schemas import Keyring
 from holter.schemas.bounds import AckStatus, EffectName, Phase, Scalar
 from holter.schemas.control import Action
-from holter.schemas.telemetry import Ack, EffectReport, Event, Finished, Parent, Started
+from holter.schemas.telemetry import Event, Finished, Parent, Started
 from holter.schemas.topics import RANKS, TELEMETRY
 
 FLUSH_SECONDS = 5.0
@@ -65,8 +75,8 @@ class Beginning:
 class Run:
     """Made by :func:`holter.producers.init`. Calls return at once, whatever the bus does, and never raise for it.
 
-    Telemetry that cannot be delivered waits in a bounded queue, whose oldest metrics go first; a forked child's run
-    is silent. Use it from one thread; as a context manager it finishes as ``failed`` when the block raises.
+    Telemetry that cannot be delivered waits in a bounded queue, whose oldest values go first; a forked child's run
+    is silent. As a context manager it finishes as ``failed`` when the block raises.
     """
 
     def __init__(self, settings: RunSettings) -> None:
@@ -80,21 +90,20 @@ class Run:
         self._settings = settings
         self._pid = os.getpid()
         self._finishers: list[Callable[[], None]] = []
-        self._began = self._finished = self._is_driven = False
+        self._began = self._is_driven = False
         self._early_events: deque[tuple[Event, int | None]] = deque(maxlen=_MAX_EARLY_EVENTS)
+        self._attempt = 0
+        self._step_in_progress: int | None = None
         self._outbox = Outbox(self.notices, settings.queue_bound)
-        self._cutter = Cutter(self._origin(0), self._outbox, self.notices, settings.clock_ms, settings.monotonic)
         self._sender = None if settings.connect is None else self._make_sender(settings.connect)
-
-    @property
-    def enabled(self) -> bool:
+        self.enabled = self._sender is not None
         """Whether anything is sent: online, not finished, and not the forked child of the process that made it."""
-        return self._sender is not None and not self._finished and os.getpid() == self._pid
+        _runs.add(self)
 
     @property
     def attempt(self) -> int:
         """0 before the first record."""
-        return self._cutter.origin.attempt
+        return self._attempt
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None, *, commit: bool = False) -> None:
         """Values of one step, by metric (``namespace/name``).
@@ -105,12 +114,17 @@ class Run:
         """
         if not self.enabled:
             return
+        try:
+            values = dict(metrics)
+            if not _PLAIN.issuperset(map(type, values.values())):
+                values = _without_graphs(values)
+        except Exception as error:  # a stranger's mapping may raise anything
+            self.notices.warn("bad_metrics", f"metrics must map names to numbers ({error}); left out")
+            return
         if not self._began and not self._is_driven:
             self.begin(Beginning(self._settings.clock_ms()))
-        try:
-            self._cutter.log(_without_graphs(metrics), step, commit=commit)
-        except (TypeError, ValueError, AttributeError) as error:
-            self.notices.warn("bad_metrics", f"metrics must map names to numbers ({error}); left out")
+        step = self._step_in_progress if step is None else step
+        self._outbox.put(Logged(step, time.time_ns() // 1_000_000, values, commit))
 
     def event(self, event: Event, step: int | None = None) -> None:
         """Something that happened at ``step``, by default the last one begun."""
@@ -121,16 +135,18 @@ class Run:
                 self._early_events.append((event, step))
                 return
             self.begin(Beginning(self._settings.clock_ms()))
-        self._cutter.event(event, step)
+        self._outbox.put(Happened(event, step, self._settings.clock_ms()))
 
     def finish(self, status: str = "completed", detail: str = "") -> None:
         """Ends the run and waits at most five seconds for what is not delivered yet. Further calls do nothing."""
+        if os.getpid() != self._pid:
+            return
         finishers, self._finishers = self._finishers, []
         for finisher in finishers:
             finisher()
         if not self.enabled:
             return
-        self._cutter.finish()
+        self._outbox.put(Ended())
         if self._began:
             self.event(Finished(status[:32], detail[:2000]))
         self._close()
@@ -152,7 +168,8 @@ class Run:
         """Starts an attempt: the first opens the connection, a later one follows a rollback."""
         if not self.enabled:
             return
-        self._cutter.begin_attempt(self._origin(beginning.attempt), beginning.last_step)
+        self._attempt = beginning.attempt
+        self._outbox.put(Begun(self._origin(beginning.attempt), beginning.last_step, self._is_driven))
         first, self._began = not self._began, True
         self.event(self._started(beginning), max(0, beginning.last_step))
         while self._early_events:
@@ -162,71 +179,29 @@ class Run:
         elif self.control is not None:
             self.control.begin_attempt(beginning.attempt)
 
-    def log_step(self, metrics: Mapping[str, Any], step: int, ts_ms: int, applied: bool, facts: BatchFacts) -> None:
+    def log_step(self, metrics: dict[str, Any], step: int, ts_ms: int, applied: bool, facts: BatchFacts) -> None:
         """A complete step of a ``Guard``; merged with what was logged for it, and handed over."""
         if self.enabled:
-            self._cutter.log_step(metrics, step, ts_ms, applied, facts)
+            self._outbox.put(CountedStep(step, ts_ms, metrics, applied, facts))
 
-    def acknowledge(
-        self,
-        action: Action,
-        status: AckStatus,
-        step: int,
-        reason: str = "",
-        digest: str = "",
-        effects: list[EffectReport] | None = None,
-        latency_ms: float | None = None,
-    ) -> None:
-        self.acknowledge_id(
-            action.id, action.attempt, action.ordinal, status, step, reason, digest, effects, latency_ms
-        )
+    def acknowledge(self, action: Action, status: AckStatus, step: int | None = None, **said: Any) -> None:
+        """Answers an action; ``said`` are further fields of :class:`~holter.producers.handover.Response`."""
+        self.respond(Response(action.id, action.attempt, action.ordinal, status, step, **said))
 
-    def acknowledge_id(
-        self,
-        action_id: str,
-        action_attempt: int,
-        ordinal: int,
-        status: AckStatus,
-        step: int,
-        reason: str = "",
-        digest: str = "",
-        effects: list[EffectReport] | None = None,
-        latency_ms: float | None = None,
-    ) -> None:
+    def respond(self, response: Response) -> None:
         """Answers an action, under the attempt that holds now."""
-
-        def made(origin: Origin, seq: int, ts_ms: int) -> Ack:
-            return Ack(
-                project=origin.project,
-                run=origin.run,
-                attempt=origin.attempt,
-                rank=origin.rank,
-                session=origin.session,
-                seq=seq,
-                step=step,
-                ts=ts_ms,
-                action=action_id,
-                action_attempt=action_attempt,
-                ordinal=ordinal,
-                status=status,
-                reason=reason[:2000],
-                digest=digest,
-                effects=list(effects or ()),
-                latency_ms=latency_ms,
-            )
-
         if self.enabled:
-            self._cutter.acknowledge(made)
+            self._outbox.put(Acknowledged(response, self._settings.clock_ms()))
 
     def drive(self, finisher: Callable[[], None]) -> None:
         """A ``Guard`` counts the steps from now on; ``finisher`` hands over its last ones when the run finishes."""
         self._is_driven = True
-        self._cutter.step_in_progress = 1
+        self._step_in_progress = 1
         self._finishers.append(finisher)
 
     def advance(self, step_in_progress: int) -> None:
         """What values that are logged without a step belong to from now on."""
-        self._cutter.step_in_progress = step_in_progress
+        self._step_in_progress = step_in_progress
 
     def set_phase(self, phase: Phase) -> None:
         """What the heartbeats say."""
@@ -251,7 +226,8 @@ class Run:
         key = f"{self.project}/{self.name}"
         topic, key = (TELEMETRY, key) if self.rank == 0 else (RANKS, f"{key}/{self.rank}")
         destination = Destination(topic, key.encode(), f"holter-trainer-{self.name}-{self.rank}")
-        return Sender(connect, destination, self._outbox, self._cutter, self.notices, self._settings.clock_ms)
+        cutter = Cutter(self._origin(0), self.notices, self._settings.monotonic)
+        return Sender(connect, destination, self._outbox, cutter, self.notices, self._settings.clock_ms)
 
     def _started(self, beginning: Beginning) -> Started:
         permissions = beginning.permissions
@@ -289,14 +265,14 @@ class Run:
             self.control.start()
 
     def _answer(self, answer: Answer) -> None:
-        self.acknowledge(answer.action, answer.status, self._cutter.last_step, answer.reason, answer.digest)
+        self.acknowledge(answer.action, answer.status, reason=answer.reason, digest=answer.digest)
 
     def _at_exit(self) -> None:
         if self.enabled:
             self.finish("exited", "the process ended without finish()")
 
     def _close(self) -> None:
-        self._finished = True
+        self.enabled = False
         atexit.unregister(self._at_exit)
         if self.control is not None:
             self.control.stop()
@@ -308,12 +284,18 @@ def _acts(permissions: Permissions) -> bool:
     return bool(permissions.capabilities - {_REFLEX})
 
 
-def _without_graphs(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_graphs(values: dict[str, Any]) -> dict[str, Any]:
     """Tensors without the graph that made them, so that a queued loss does not keep a step's memory."""
-    for value in metrics.values():
-        if type(value) is not float and hasattr(value, "detach"):
-            return {name: value.detach() if hasattr(value, "detach") else value for name, value in metrics.items()}
-    return metrics
+    return {name: value.detach() if hasattr(value, "detach") else value for name, value in values.items()}
+
+
+def _silence_child() -> None:
+    """A forked child has the run but none of its threads."""
+    for run in _runs:
+        run.enabled = False
 
 
 _REFLEX: EffectName = "nan_guard"
+_PLAIN = frozenset({float, int})
+_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_silence_child)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from holter.pipeline.bus import Bus, BusError, Publisher
 from holter.producers.cutter import Cutter
+from holter.producers.handover import CountedStep, Happened, Logged
 from holter.producers.notices import Notices
 from holter.producers.outbox import Outbox
 from holter.producers.records import RecordEncoder
@@ -21,6 +22,7 @@ _FIRST_BACKOFF_SECONDS = 0.2
 _MAX_BACKOFF_SECONDS = 10.0
 _CONFIRM_SECONDS = 0.01
 _MAX_CONFIRM_SECONDS = 0.5
+_BUSY_CONFIRM_SECONDS = 1.0
 _MAX_UNCONFIRMED = 512
 _MAX_UNCONFIRMED_BYTES = 8 * 1024 * 1024
 _SILENT_SECONDS = 5.0
@@ -70,6 +72,7 @@ class Sender(threading.Thread):
         self._num_refusals_in_a_row = 0
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._confirm_seconds = _CONFIRM_SECONDS
+        self._num_lost = 0
         self._unconfirmed_since = self._last_sent_at = time.monotonic()
         self._stopping = threading.Event()
         self._stop_at = float("inf")
@@ -110,25 +113,41 @@ class Sender(threading.Thread):
         return self._stopping.is_set() and (self._is_done() or time.monotonic() >= self._stop_at)
 
     def _is_done(self) -> bool:
-        return self._outbox.is_empty and not self._waiting and not self._unconfirmed
+        return self.num_left == 0
 
     def _take(self) -> None:
         if self._waiting:
             return
-        stale_in = self._cutter.cut_stale()
-        cut = self._outbox.get(self._patience_seconds(stale_in))
-        if cut is None:
+        stale_seconds = self._cutter.cut_stale()
+        if stale_seconds is not None and len(self._outbox) == 0:
+            time.sleep(stale_seconds)  # nothing is due before; a sender that does not wait is cheaper to put to
+            if self._unconfirmed and time.monotonic() - self._unconfirmed_since > _BUSY_CONFIRM_SECONDS:
+                self._idle()
+        elif not self._cutter.cuts:
+            self._receive()
+        self._encode()
+
+    def _receive(self) -> None:
+        handover = self._outbox.get(self._patience_seconds())
+        if handover is None:
             self._idle()
             return
-        raw = self._encoder.encode(cut, self._clock_ms())
-        if raw is not None:
-            self._waiting.append(raw)
+        if isinstance(handover, (Logged, CountedStep)):
+            num_dropped = self._outbox.num_dropped
+            self._cutter.lose(num_dropped - self._num_lost)
+            self._num_lost = num_dropped
+        self._cutter.take(handover)
 
-    def _patience_seconds(self, stale_in: float | None) -> float:
+    def _encode(self) -> None:
+        cuts = self._cutter.cuts
+        while cuts:
+            raw = self._encoder.encode(cuts.popleft(), self._clock_ms())
+            if raw is not None:
+                self._waiting.append(raw)
+
+    def _patience_seconds(self) -> float:
         seconds = self._confirm_seconds if self._unconfirmed else _IDLE_SECONDS
-        if self._stopping.is_set():
-            seconds = min(seconds, _CONFIRM_SECONDS)
-        return seconds if stale_in is None else min(seconds, max(stale_in, 0.0))
+        return min(seconds, _CONFIRM_SECONDS) if self._stopping.is_set() else seconds
 
     def _publish(self, publisher: Publisher) -> None:
         while self._waiting:
@@ -150,7 +169,7 @@ class Sender(threading.Thread):
         if self._unconfirmed and self._publisher is not None:
             self._confirm(self._publisher, 0.0)
         elif time.monotonic() - self._last_sent_at >= _HEARTBEAT_SECONDS:
-            self._cutter.event(Heartbeat(self.phase))
+            self._outbox.put(Happened(Heartbeat(self.phase), None, self._clock_ms()))
 
     def _confirm(self, publisher: Publisher, timeout_seconds: float) -> bool:
         """Asks whether all was acknowledged; while it was not, asks less often.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from holter.infra import flink_cluster
 from holter.infra.components.component import Change, Report, Status
 from holter.infra.components.step import Step
-from holter.infra.flink_cluster import find_flink
+from holter.infra.flink_distribution import find_flink, link_jars
 
 
 class JarFiles(Step):
@@ -18,7 +17,7 @@ class JarFiles(Step):
             report("Maven fetches and builds them (once, about 30 s)")
             jars.build(self.context.environ, self.context.layout.log("maven"))
             change = "started"
-        flink_cluster.link_jars(self.context.layout.config("flink-lib"), [*find_flink().jars, *jars.flink])
+        link_jars(self.context.layout.config("flink-lib"), [*find_flink().jars, *jars.flink])
         return change
 
     def status(self) -> Status:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holter.infra import flink_cluster
+from holter.infra import flink_cluster, flink_config
 from holter.infra.components.daemon import Daemon, Launch
 from holter.infra.errors import StackError
 from holter.infra.flink_rest import FlinkRest
@@ -14,7 +14,7 @@ class JobManager(Daemon):
     port_names = ("flink_rest", "jobmanager", "flink_blob", "jobmanager_metrics")
 
     def launch(self) -> Launch:
-        config = flink_cluster.jobmanager_config(self.context)
+        config = flink_config.jobmanager_config(self.context)
         return Launch(
             command=flink_cluster.jobmanager_command(self.context),
             files=flink_cluster.config_files(self.context, self.name, config),

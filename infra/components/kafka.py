@@ -13,6 +13,7 @@ from pathlib import Path
 from holter.infra.components.component import Report
 from holter.infra.components.daemon import Daemon, Launch
 from holter.infra.errors import ComponentFailed
+from holter.infra.log4j import console_logging
 from holter.infra.logs import tail
 from holter.infra.ports import LOOPBACK
 
@@ -21,16 +22,7 @@ _FORMAT_TIMEOUT_SECONDS = 120
 # ApiVersions, version 0, with no client id: the request that every broker answers, without authentication too.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
-_LOG_CONFIG = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %-5p %c{1.} %m%n
-logger.state.name = state.change.logger
-logger.state.level = WARN
-"""
+_LOGGING = console_logging("INFO", {"state.change.logger": "WARN"})
 
 
 class Kafka(Daemon):
@@ -41,7 +33,7 @@ class Kafka(Daemon):
     def launch(self) -> Launch:
         return Launch(
             command=(*self._java(), "kafka.Kafka", str(self._properties)),
-            files={self._properties: self._server_properties(), self._log_config: _LOG_CONFIG},
+            files={self._properties: self._server_properties(), self._log_config: _LOGGING},
             environment=self.context.environ,
         )
 
@@ -52,7 +44,7 @@ class Kafka(Daemon):
         self._data.mkdir(parents=True, exist_ok=True)
         self._properties.parent.mkdir(parents=True, exist_ok=True)
         self._properties.write_text(self._server_properties())
-        self._log_config.write_text(_LOG_CONFIG)
+        self._log_config.write_text(_LOGGING)
         self._format()
 
     def is_ready(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holter.infra import flink_cluster
+from holter.infra import flink_cluster, flink_config
 from holter.infra.components.daemon import Daemon, Launch
 from holter.infra.errors import StackError
 from holter.infra.flink_rest import FlinkRest
@@ -22,7 +22,7 @@ class TaskManager(Daemon):
     hung_after_seconds = 60.0  # it may have to find a JobManager that starts at the same time
 
     def launch(self) -> Launch:
-        config = flink_cluster.taskmanager_config(self.context)
+        config = flink_config.taskmanager_config(self.context)
         return Launch(
             command=flink_cluster.taskmanager_command(self.context),
             files=flink_cluster.config_files(self.context, self.name, config),

@@ -10,7 +10,8 @@ from holter.infra.components.component import Change, Report, State, Status
 from holter.infra.components.step import Step
 from holter.infra.context import StackContext
 from holter.infra.errors import ComponentFailed, StackError
-from holter.infra.flink_cluster import JOB_OPTIONS, cluster_environment
+from holter.infra.flink_cluster import cluster_environment
+from holter.infra.flink_config import JOB_OPTIONS
 from holter.infra.flink_rest import FlinkRest, Job
 from holter.infra.flink_submit import Restore, Submission, find_job_script, submit
 from holter.infra.jobs import WatchSettings, name_on_cluster, next_issuer_epoch

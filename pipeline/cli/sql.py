@@ -47,9 +47,12 @@ def sql(
 
     Example: holter sql "SELECT run, status, last_step, open_kind FROM runs"
 
-    The views are runs, attempts, steps, surviving_steps, metrics, windows, signals, incidents, decisions, actions and
-    outcomes; `DESCRIBE TABLE runs` explains the columns of one. At most 100,000 rows and 30 seconds. In JSON what is
-    not finite is the string "NaN", "Infinity" or "-Infinity".
+    The views are runs, attempts, steps, surviving_steps, metrics, windows,
+    signals, incidents, decisions, actions and outcomes;
+    `DESCRIBE TABLE runs` explains the columns of one.
+
+    At most 100,000 rows and 30 seconds. In JSON what is not finite is the
+    string "NaN", "Infinity" or "-Infinity".
     """
     try:
         answer = ask(_dsn(dsn, os.environ), query)

@@ -115,7 +115,7 @@ def reported_failures(console: Console) -> Iterator[None]:
         for error in failed.errors.values():
             _print_failure(console, error)
         raise typer.Exit(1) from None
-    except StackError as error:
+    except (StackError, OSError) as error:
         _print_failure(console, error)
         raise typer.Exit(1) from None
 
@@ -152,11 +152,16 @@ def _summary(report: UpReport, logs: Path) -> Table:
     state = report.state
     table = Table.grid(padding=(0, 2))
     table.add_row("", "Holter is up." if report.changed_anything else "Holter was up already: nothing changed.")
-    table.add_row("Flink", f"http://{state.flink_rest}")
-    table.add_row("Kafka", state.kafka_bootstrap)
+    for name, address in _addresses(state):
+        table.add_row(name, address)
     table.add_row("Logs", str(logs))
     table.add_row("", "`holter status` shows the parts and how to ask the store, `holter down` stops all.")
     return table
+
+
+def _addresses(state: StackState) -> list[tuple[str, str]]:
+    known = {"Flink": state.flink_rest and f"http://{state.flink_rest}", "Kafka": state.kafka_bootstrap}
+    return [(name, address) for name, address in known.items() if address]
 
 
 def _print_status(console: Console, parts: list[Status], state: StackState) -> None:
@@ -166,10 +171,9 @@ def _print_status(console: Console, parts: list[Status], state: StackState) -> N
     for part in parts:
         table.add_row(*_status_row(part))
     console.print(table)
-    if state.flink_rest:
-        console.print(
-            f"\nFlink's web interface: http://{state.flink_rest}\nKafka: {state.kafka_bootstrap}", highlight=False
-        )
+    console.print()
+    for name, address in _addresses(state):
+        console.print(f"{name}: {address}", highlight=False)
     if state.store_dsn:
         console.print("\nAsk the store from a notebook:\n", highlight=False)
         console.print(notebook_example(state.store_dsn), markup=False, highlight=False, soft_wrap=True)

@@ -35,14 +35,19 @@ class LoaderOptions:
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for name in ("kafka", "clickhouse_connect"):
-        logging.getLogger(name).setLevel(logging.WARNING if name == "kafka" else logging.ERROR)
-    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)  # it warns of every decoded fetch over 0.1 s
+    _quiet_libraries()
     try:
         return _run(_parse(arguments, environ))
     except (StoreError, BusError, MostlyUnreadable) as error:
         print(f"holter loader: {error}", file=sys.stderr)
         return 2
+
+
+def _quiet_libraries() -> None:
+    """What they warn of at every try of an outage is told once by the loader."""
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    for name in ("kafka.net.selector", "clickhouse_connect", "urllib3"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _run(options: LoaderOptions) -> int:

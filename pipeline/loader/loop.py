@@ -130,6 +130,7 @@ class Loader:
 
     def _await_insertion(self) -> None:
         while not self._insertion.wait(_KEEP_ALIVE_SECONDS):
+            self.counts.pauses = self._insertion.num_pauses
             self._keep_alive()
         self._commit_inserted()
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holter.pipeline.loader.schemas import METRICS, STEPS, TIME
+from holter.pipeline.loader.schemas import LAST_STEPS, METRICS, STEPS, TIME
 from holter.schemas.telemetry import (
     GRAD_NORM,
     LEARNING_RATE,
@@ -35,10 +35,12 @@ Codes = npt.NDArray[np.int32]
 
 
 def metric_tables(records: Sequence[MetricBatch]) -> dict[str, pa.Table]:
-    """The rows of ``raw_metrics`` and ``raw_steps``: one a value, one a step."""
+    """The rows of ``raw_metrics``, one a value, ``raw_steps``, one a step, and ``raw_last_steps``, one a rank."""
     steps = _Steps.of(records)
     values = _Values.of(records, steps.starts, steps.counts)
-    return {"raw_metrics": _long(steps, values), "raw_steps": _wide(records, steps, values)}
+    wide = _wide(records, steps, values)
+    last = wide.take(pa.array(_last_steps(records, steps), pa.int64())).select(LAST_STEPS.names)
+    return {"raw_metrics": _long(steps, values), "raw_steps": wide, "raw_last_steps": last}
 
 
 class Codes32:
@@ -194,6 +196,18 @@ def _wide(records: Sequence[MetricBatch], steps: _Steps, values: _Values) -> pa.
         codes, numbers = _coded((getattr(record, name) for record in records), counts)
         columns[name] = codes.column(numbers)
     return pa.table([columns[name] for name in STEPS.names], schema=STEPS)
+
+
+def _last_steps(records: Sequence[MetricBatch], steps: _Steps) -> list[int]:
+    """Where the greatest training step of each rank lies."""
+    ends = (steps.starts + steps.counts - 1).tolist()
+    numbers = steps.step[ends].tolist()
+    last: dict[tuple[str, str, int, int], tuple[int, int]] = {}
+    for record, end, number in zip(records, ends, numbers, strict=True):
+        if record.split == "train":
+            rank = (record.project, record.run, record.attempt, record.rank)
+            last[rank] = max(last.get(rank, (-1, 0)), (number, end))
+    return [end for _, end in last.values()]
 
 
 def _wide_column(metric: str, steps: _Steps, values: _Values) -> pa.Array:

@@ -25,6 +25,9 @@ STEPS = pa.schema(
         ("grad_norm_scaled", pa.bool_()), ("update_norm_source", NAME), ("live", pa.bool_()), ("seq", pa.uint64()),
     ]
 )  # fmt: skip
+LAST_STEPS = pa.schema(
+    [*_RUN, ("attempt", pa.int64()), ("rank", pa.int32()), ("step", pa.int64()), ("ts", TIME), ("loss", pa.float64())]
+)
 ATTEMPTS = pa.schema(
     [
         *_RUN, ("attempt", pa.int64()), ("parent_attempt", pa.int64()), ("parent_step", pa.int64()), ("ts", TIME),
@@ -111,6 +114,7 @@ LOADED = pa.schema([("topic", NAME), ("partition", pa.int32()), ("next_offset", 
 SCHEMAS: dict[str, pa.Schema] = {
     "raw_metrics": METRICS,
     "raw_steps": STEPS,
+    "raw_last_steps": LAST_STEPS,
     "raw_attempts": ATTEMPTS,
     "raw_events": EVENTS,
     "raw_acks": ACKS,

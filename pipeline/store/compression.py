@@ -19,7 +19,7 @@ CANNOT_DECOMPRESS = 271
 UNKNOWN_COMPRESSION_METHOD = 89
 TOO_LARGE = 307
 ENCODINGS = ("zstd", "lz4", "gzip", "deflate")
-"""What answers can be compressed with, best first."""
+"""What answers can be compressed with."""
 
 
 class Compressor(Protocol):

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from holter.producers.handover import Response
 from holter.producers.latch import Latched, Permissions
 from holter.producers.notices import logger
 from holter.producers.run import Beginning, Run
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest
 from holter.producers.torch.checkpoint_saver import CheckpointSaver
 from holter.producers.torch.effects import Applied, Effects, Refused
-from holter.producers.torch.lineage import Lineage
+from holter.producers.torch.lineage import Intent, Lineage
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.ranks import shared_attempt
 from holter.producers.torch.training_state import TrainingObjects
@@ -85,10 +86,7 @@ class Recovery:
         if self._resumed is not None:
             self._run.event(Resumed(self._resumed.name), self.step)
         for intent in self.lineage.intents:
-            reason = "the process ended while it was applied"
-            self._run.acknowledge_id(
-                intent.action, intent.action_attempt, intent.ordinal, "interrupted", self.step, reason, intent.digest
-            )
+            self._run.respond(_interrupted(intent, self.step))
         if self.lineage.intents:
             self.lineage.settle_intents()
 
@@ -148,9 +146,8 @@ class Recovery:
         if self._run.control is not None:
             self._run.control.record_applied(latched)
         latency_ms = time.time_ns() / 1e6 - latched.latched_ms
-        self._run.acknowledge(
-            latched.action, "applied", boundary, digest=latched.digest, effects=applied.reports, latency_ms=latency_ms
-        )
+        said = {"digest": latched.digest, "effects": tuple(applied.reports), "latency_ms": latency_ms}
+        self._run.acknowledge(latched.action, "applied", boundary, **said)
         if applied.restored is not None:
             self.lineage.settle_intents()
         names = ", ".join(report.effect for report in applied.reports)
@@ -159,7 +156,7 @@ class Recovery:
     def _refuse(self, latched: Latched, refusal: Refused) -> None:
         if refusal.damaged is not None:
             self._set_aside(refusal.damaged, str(refusal))
-        self._run.acknowledge(latched.action, "refused", self.step, str(refusal))
+        self._run.acknowledge(latched.action, "refused", self.step, reason=str(refusal))
         logger.warning("refused an action at step %d: %s", self.step, refusal)
 
     def _set_aside(self, name: str, reason: str) -> None:
@@ -189,6 +186,13 @@ class Recovery:
     def _saved(self, manifest: Manifest, seconds: float) -> None:
         event = CheckpointSaved(manifest.name, seconds, manifest.num_bytes, manifest.sha256)
         self._run.event(event, manifest.step)
+
+
+def _interrupted(intent: Intent, step: int) -> Response:
+    reason = "the process ended while it was applied"
+    return Response(
+        intent.action, intent.action_attempt, intent.ordinal, "interrupted", step, reason, digest=intent.digest
+    )
 
 
 def _now_ms() -> int:

@@ -71,6 +71,13 @@ def test_a_child_whose_parent_died_is_found_by_its_mark(home: Path) -> None:
     assert len(process.strays(home)) == 1
 
 
+def test_only_what_belongs_to_no_recorded_process_is_ended(home: Path) -> None:
+    recorded, lost = start(home, _PARENT), start(home, _STUBBORN)
+    assert process.kill_unrecorded(home, {recorded.pid}) == 1
+    assert process.wait_until_gone(lost, _DEADLINE_SECONDS)
+    assert len(process.strays(home)) == 2
+
+
 def test_processes_of_another_home_are_not_ours(home: Path) -> None:
     start(home, _PARENT)
     assert process.strays(home / "other") == []

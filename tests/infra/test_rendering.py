@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holter.infra import flink_cluster
+from holter.infra import flink_config
 from holter.infra.components.kafka import server_settings
 from holter.infra.context import StackContext
+from holter.infra.flink_distribution import link_jars
 from holter.infra.jars import Jars
 from holter.infra.settings import StackSettings
 
@@ -44,7 +45,7 @@ def test_one_broker_is_enough_for_the_topics_it_makes_itself() -> None:
     assert settings["auto.create.topics.enable"] == "false"
 
 
-@pytest.mark.parametrize("config_of", [flink_cluster.jobmanager_config, flink_cluster.taskmanager_config])
+@pytest.mark.parametrize("config_of", [flink_config.jobmanager_config, flink_config.taskmanager_config])
 def test_every_address_of_the_cluster_is_loopback_and_every_port_given(config_of, context: StackContext) -> None:  # type: ignore[no-untyped-def]
     config = config_of(context)
     hosts = {key: value for key, value in config.items() if re.search(r"(address|host)$", key)}
@@ -54,7 +55,7 @@ def test_every_address_of_the_cluster_is_loopback_and_every_port_given(config_of
 
 
 def test_jobs_keep_their_state_and_answer_at_once(context: StackContext) -> None:
-    config = flink_cluster.jobmanager_config(context)
+    config = flink_config.jobmanager_config(context)
     assert config["execution.buffer-timeout.interval"] == "0 ms"
     assert config["python.execution-mode"] == "thread"
     assert config["classloader.parent-first-patterns.additional"] == "pemja."
@@ -63,7 +64,7 @@ def test_jobs_keep_their_state_and_answer_at_once(context: StackContext) -> None
 
 
 def test_values_are_quoted_for_yaml() -> None:
-    assert flink_cluster.render_config({"a.b": 'x: "y" #z'}) == 'a.b: "x: \\"y\\" #z"\n'
+    assert flink_config.render_config({"a.b": 'x: "y" #z'}) == 'a.b: "x: \\"y\\" #z"\n'
 
 
 def test_workers_find_python(context: StackContext) -> None:
@@ -80,7 +81,7 @@ def test_links_follow_the_jars(tmp_path: Path) -> None:
         jar.parent.mkdir()
         jar.write_text(jar.parent.name)
     folder = tmp_path / "lib"
-    flink_cluster.link_jars(folder, [old, tmp_path / "old" / "gone.jar"])
-    flink_cluster.link_jars(folder, [new])
+    link_jars(folder, [old, tmp_path / "old" / "gone.jar"])
+    link_jars(folder, [new])
     assert [link.name for link in folder.iterdir()] == ["a.jar"]
     assert (folder / "a.jar").read_text() == "new"

@@ -9,7 +9,7 @@ import pytest
 from holter.infra.code_archive import write_code_archive
 from holter.infra.deployment import Deployment
 from holter.infra.errors import StackError
-from holter.infra.flink_cluster import FlinkDistribution
+from holter.infra.flink_distribution import FlinkDistribution
 from holter.infra.flink_submit import Restore, Submission, flink_command, reasons
 from holter.infra.jobs import name_on_cluster, next_issuer_epoch
 from holter.infra.restore_points import newest_restore

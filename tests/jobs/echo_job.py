@@ -16,6 +16,7 @@ from holter.jobs.keyed import KeyedOperator, OperatorSpec
 from tests.jobs.echo import DEAD_LETTERS, open_echoes
 
 CHECKPOINT_INTERVAL_MS = 300
+PARALLELISM = {"thread": 2, "process": 1}  # two of one interpreter are worth a test; two worker processes are slow
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     mode = arguments.mode
     env = environment(checkpoint_interval_ms=CHECKPOINT_INTERVAL_MS, mode=mode)
-    env.set_parallelism(2)
+    env.set_parallelism(PARALLELISM[mode])
     env.configure(_configuration(arguments.checkpoints, arguments.recover_from))
     sources = {f"{mode}-a": "a", f"{mode}-b": "b"}
     frames = keyed_source(env, bootstrap=arguments.bootstrap, topics=list(sources), group=mode, offsets="earliest")

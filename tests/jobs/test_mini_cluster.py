@@ -24,7 +24,7 @@ from tests.jobs.echo import Echo
 
 pytestmark = [pytest.mark.flink, pytest.mark.services]
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 100
 KEYS = ("p/r0", "p/r1")
 
 

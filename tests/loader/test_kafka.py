@@ -20,7 +20,7 @@ from holter.pipeline.bus.settings import KafkaSettings
 from holter.pipeline.store.client import connect
 from holter.pipeline.store.dsn import DSN_VARIABLE
 from holter.schemas import encode
-from holter.schemas.telemetry import MetricBatch, pack_floats, pack_ints
+from holter.schemas.telemetry import MetricBatch, SparseColumn, pack_floats, pack_ints
 from holter.schemas.topics import TELEMETRY
 from tests.jobs.local_broker import running_broker
 from tests.store.embedded import EmbeddedStore
@@ -87,7 +87,7 @@ def _publish(kafka: KafkaSettings, steps: range) -> None:
     """The steps, and one message that is no record."""
     publisher = KafkaBus(kafka).publisher("test")
     for step in steps:
-        columns = {f"m/{number}": pack_floats(float(step)) for number in range(3)}
+        columns: dict[str, bytes | SparseColumn] = {f"m/{number}": pack_floats(float(step)) for number in range(3)}
         record = MetricBatch("p", "r", 1, 0, "s", step, pack_ints(step), pack_ints(step), columns)
         publisher.publish(TELEMETRY, b"p/r", encode(record))
     publisher.publish(TELEMETRY, b"p/r", b"\xc1")

@@ -40,6 +40,7 @@ from holter.schemas.telemetry import (
     MetricBatch,
     Parent,
     RunEvent,
+    SparseColumn,
     Started,
     pack_floats,
     pack_ints,
@@ -73,7 +74,7 @@ def ask(store: EmbeddedStore, sql: str) -> Sequence[Sequence[Any]]:
 
 def batch(run: str, attempt: int, seq: int, steps: Sequence[int], loss: float, **fields: Any) -> MetricBatch:
     columns = {LOSS: [loss] * len(steps), GRAD_NORM: [1.0] * len(steps), LEARNING_RATE: [0.1] * len(steps)}
-    packed = {name: pack_floats(*values) for name, values in columns.items()}
+    packed: dict[str, bytes | SparseColumn] = {name: pack_floats(*values) for name, values in columns.items()}
     times = [START_MS + step for step in steps]
     return MetricBatch("p", run, attempt, 0, "s", seq, pack_ints(*steps), pack_ints(*times), packed, **fields)
 
@@ -215,6 +216,20 @@ def test_a_run_tells_its_state_at_a_glance(store: EmbeddedStore) -> None:
     ]
 
 
+def test_the_greatest_and_oddest_values_are_stored_too(store: EmbeddedStore) -> None:
+    log, most = MemoryLog(), 2**53
+    columns: dict[str, bytes | SparseColumn] = {"\x00'\u2028": pack_floats(5e-324)}
+    who = ("pö\\'\"`", "r\u00a0;--", most, 2**20)
+    log.append(TELEMETRY, MetricBatch(*who, "s", most, pack_ints(2**63 - 1), pack_ints(2**63 - 1), columns))
+    log.append(TELEMETRY, RunEvent(*who, "s", most, most, most, Started(config={"\x00": "\U0001f600"})))
+    log.append(TELEMETRY, RunEvent(*who, "s", 1, 1, 0, Finished("failed", "\x00" * 2000)))
+    load(store, log)
+    assert ask(store, f"SELECT project, step, value FROM metrics WHERE attempt_id = {most}") == [
+        (who[0], 2**63 - 1, 5e-324)
+    ]
+    assert ask(store, f"SELECT count() FROM raw_events WHERE attempt = {most}") == [(2,)]
+
+
 def test_migrating_by_dsn_is_idempotent(store: EmbeddedStore) -> None:
     migrator = Migrator(runner(store.dsn), "by_dsn", read_migrations())
     assert len(migrator.apply()) == len(read_migrations())
@@ -248,7 +263,7 @@ def _run_loader(store: EmbeddedStore, folder: Path, poll_size: int, max_rows: in
 
 
 def _signal(run: str, attempt: int, step: int, phase: Any, incident: str, **fields: Any) -> Signal:
-    state = "rolled_back" if phase == "close" else "spike"
+    state: Any = "rolled_back" if phase == "close" else "spike"
     return Signal(
         f"{incident}-{phase}-{step}", "p", run, attempt, 0, step, step, START_MS + step, "loss_spike", "warning", phase,
         incident, state, 2, LOSS, 4.0, 2.0, 9.0, 6.0, 4.0, 1, **fields,

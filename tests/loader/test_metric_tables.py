@@ -65,8 +65,18 @@ def test_every_value_is_one_row_and_every_step_is_one_row(records: list[MetricBa
 def test_times_are_those_of_the_steps() -> None:
     record = MetricBatch("p", "r", 1, 0, "s", 0, pack_ints(7, 8), pack_ints(1000, 2000), {LOSS: pack_floats(1.0, 2.0)})
     tables = metric_tables([record])
-    for table in tables.values():
-        assert [row["ts"].timestamp() for row in table.to_pylist()] == [1.0, 2.0]
+    for name in ("raw_metrics", "raw_steps"):
+        assert [row["ts"].timestamp() for row in tables[name].to_pylist()] == [1.0, 2.0]
+
+
+def test_the_last_step_of_each_rank_is_known() -> None:
+    def record(rank: int, first: int, split: str = "train") -> MetricBatch:
+        columns: dict[str, bytes | SparseColumn] = {LOSS: pack_floats(float(first), first + 1.0)}
+        steps, times = pack_ints(first, first + 1), pack_ints(1, 2)
+        return MetricBatch("p", "r", 1, rank, "s", first, steps, times, columns, split=split)  # type: ignore[arg-type]
+
+    rows = metric_tables([record(0, 7), record(0, 3), record(1, 2), record(0, 9, "eval")])["raw_last_steps"].to_pylist()
+    assert [(row["rank"], row["step"], row["loss"]) for row in rows] == [(0, 8, 8.0), (1, 3, 3.0)]
 
 
 def test_a_batch_without_columns_still_has_its_steps() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -56,6 +57,19 @@ def test_an_absent_bus_drops_the_oldest_metrics_and_keeps_events(
     assert [record.seq for record in found] == sorted({record.seq for record in found})
     assert len([line for line in caplog.messages if "queue is full" in line]) == 1
     assert len([line for line in caplog.messages if "cannot reach" in line]) <= 1
+
+
+def test_what_was_dropped_shows_as_a_gap_in_seq() -> None:
+    bus = StuckBus()
+    run = make(bus, queue_bound=10)
+    log(run, 50)
+    bus.appear()
+    run.finish()
+    seqs = [record.seq for record in records(bus)]
+    num_dropped = run.stats()["num_dropped"]
+    assert num_dropped > 0
+    assert seqs[0] == 0
+    assert max(b - a for a, b in itertools.pairwise(seqs)) == num_dropped + 1
 
 
 def test_a_short_absence_loses_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 from holter import producers
 from holter.producers import Run
 from holter.producers.run import Beginning
-from holter.schemas.telemetry import DataPhase, Finished, Started
+from holter.schemas.telemetry import DataPhase, Finished, Heartbeat, Started
 from tests.producers.watch import KEYRING, FakeWatch, await_
 
 
@@ -176,6 +176,30 @@ def test_nothing_is_sent_after_finish_or_in_a_forked_child(watch: FakeWatch) -> 
     run.log({"train/loss": 1.0}, step=1)
     run.finish()
     assert len(watch.records()) == num_records
+
+
+def test_a_child_that_finishes_leaves_the_run_alone(watch: FakeWatch) -> None:
+    run = make(watch)
+    run.log({"train/loss": 1.0}, step=0)
+    child = os.fork()
+    if child == 0:
+        run.finish()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert run.enabled
+    run.finish()
+    assert len(watch.events(Finished)) == 1
+
+
+def test_a_silent_run_beats_its_heart(watch: FakeWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holter.producers.sender._HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("holter.producers.sender._IDLE_SECONDS", 0.01)
+    run = make(watch)
+    run.log({"train/loss": 1.0}, step=3, commit=True)
+    run.set_phase("eval")
+    beat = await_(lambda: watch.events(Heartbeat), "a heartbeat")[-1]
+    assert (beat.step, beat.event) == (3, Heartbeat("eval"))
+    run.finish()
 
 
 def test_a_failed_block_finishes_as_failed(watch: FakeWatch) -> None:

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS {database}.raw_metrics
     split LowCardinality(String),
     step Int64 CODEC(DoubleDelta, ZSTD(1)),
     ts DateTime64(3, 'UTC') CODEC(DoubleDelta, ZSTD(1)),
-    value Float64 CODEC(ZSTD(1)),
+    value Float64 CODEC(Gorilla, ZSTD(1)),
     is_finite Bool MATERIALIZED isFinite(value),
     seq UInt64 CODEC(DoubleDelta, ZSTD(1))
 )
@@ -30,11 +30,11 @@ CREATE TABLE IF NOT EXISTS {database}.raw_steps
     split LowCardinality(String),
     step Int64 CODEC(DoubleDelta, ZSTD(1)),
     ts DateTime64(3, 'UTC') CODEC(DoubleDelta, ZSTD(1)),
-    loss Nullable(Float64) CODEC(ZSTD(1)),
-    grad_norm Nullable(Float64) CODEC(ZSTD(1)),
-    update_norm Nullable(Float64) CODEC(ZSTD(1)),
-    learning_rate Nullable(Float64) CODEC(ZSTD(1)),
-    step_seconds Nullable(Float64) CODEC(ZSTD(1)),
+    loss Nullable(Float64) CODEC(Gorilla, ZSTD(1)),
+    grad_norm Nullable(Float64) CODEC(Gorilla, ZSTD(1)),
+    update_norm Nullable(Float64) CODEC(Gorilla, ZSTD(1)),
+    learning_rate Nullable(Float64) CODEC(Gorilla, ZSTD(1)),
+    step_seconds Nullable(Float64) CODEC(Gorilla, ZSTD(1)),
     step_applied Bool,
     accumulation UInt32 CODEC(ZSTD(1)),
     loss_scope LowCardinality(String),
@@ -47,6 +47,21 @@ CREATE TABLE IF NOT EXISTS {database}.raw_steps
 ENGINE = ReplacingMergeTree(seq)
 ORDER BY (project, run, attempt, rank, split, step)
 SETTINGS non_replicated_deduplication_window = 1000;
+
+-- The last step of each rank, so that the state of all runs is known without reading their steps.
+CREATE TABLE IF NOT EXISTS {database}.raw_last_steps
+(
+    project LowCardinality(String),
+    run LowCardinality(String),
+    attempt Int64,
+    rank Int32,
+    step Int64,
+    ts DateTime64(3, 'UTC'),
+    loss Nullable(Float64),
+    version UInt64 MATERIALIZED toUInt64(step)
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (project, run, attempt, rank);
 
 CREATE TABLE IF NOT EXISTS {database}.raw_attempts
 (

@@ -392,7 +392,7 @@ AS WITH
     stepped AS
     (
         SELECT project, run, max(ts) AS last_ts, argMax(tuple(step, loss), (attempt, step)) AS last
-        FROM {database}.raw_steps WHERE rank <= 0 AND split = 'train' GROUP BY project, run
+        FROM {database}.raw_last_steps FINAL WHERE rank <= 0 GROUP BY project, run
     ),
     troubled AS
     (
