@@ -81,6 +81,8 @@ class TrackerState(Struct):
     open: Incident | None = None
     num_healed: int = 0
     start_losses: list[float] = []
+    is_lost: bool = False
+    """An incident ended as lost, and the losses are still not finite: there is nothing new to say."""
 
 
 class Change(NamedTuple):
@@ -114,7 +116,8 @@ class IncidentTracker:
         """
         incident = self.state.open
         if incident is None:
-            if not evidence:
+            self.state.is_lost = self.state.is_lost and not recent.has_finite_loss()
+            if not evidence or self.state.is_lost:
                 return None
             incident = self.state.open = _opened(evidence, baselines, incident_id)
             self._advance(incident, record, recent)
@@ -134,6 +137,7 @@ class IncidentTracker:
             return None
         incident.state = state
         self.state.num_healed += state in ("recovered", "recovered_higher")
+        self.state.is_lost = state == "lost"
         self.state.open = None
         return Change("close", incident)
 

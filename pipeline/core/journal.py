@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from holter.pipeline.core.operator import KeyedState, Operator, Output
+from holter.schemas import InvalidRecord
 
 MAX_ENTRIES = 64
 MAX_BYTES = 16 * 1024
@@ -73,6 +75,7 @@ class Journaled:
 
     def _replay(self, entry: bytes) -> None:
         source, now = _HEAD.unpack_from(entry)
-        self._operator.update(self._sources[source], entry[_HEAD.size :], now)
+        with suppress(InvalidRecord):  # it was valid then; the key that a person signed with may be gone since
+            self._operator.update(self._sources[source], entry[_HEAD.size :], now)
         self._num_entries += 1
         self._num_bytes += len(entry)

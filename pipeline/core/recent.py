@@ -56,6 +56,10 @@ class RecentValues:
     def last_loss(self) -> float:
         return self.losses[-1] if self.losses else math.nan
 
+    def has_finite_loss(self) -> bool:
+        """Whether one of the last 10 was."""
+        return FINITE in self.loss_flags
+
     def last_grad_is_finite(self) -> bool:
         return not self.grad_flags or self.grad_flags[-1] == FINITE
 

@@ -161,6 +161,24 @@ def test_waiting_ends_once_it_has_cost_as_much_as_going_back() -> None:
     assert action.decided_ts == START_MS + 50 * (100 + 51)  # the checkpoint is 51 steps before the onset at 100
 
 
+def test_a_lost_run_is_called_lost_once_until_a_loss_is_finite_again() -> None:
+    loop = healthy_run(allow=Started())
+    for _ in range(250):
+        loop.step(loss=math.nan)
+    assert [signal.state for signal in loop.decoded(topics.SIGNALS) if signal.phase == "close"] == ["lost"]  # type: ignore[attr-defined]
+    loop.steps(calm_rows(5))
+    loop.step(loss=math.nan)
+    assert [signal.phase for signal in loop.decoded(topics.SIGNALS)][-1] == "open"  # type: ignore[attr-defined]
+
+
+def test_a_journal_outlives_the_key_that_signed_an_entry_of_it() -> None:
+    loop = healthy_run()
+    loop.send(PERSON.sign(encode(Hold("gpt", "night", "ada", START_MS))), topics.HOLDS)
+    loop.deployment = watch(ISSUER, Keyring(keys={"issuer-1": ISSUER}), issuer_epoch=7)
+    loop.restart()
+    loop.step()
+
+
 def test_patient_waits_where_recovery_is_likely() -> None:
     loop = healthy_run("patient")
     for _ in range(60):
