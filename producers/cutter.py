@@ -164,7 +164,7 @@ class Cutter:
 
     def _add(self, row: StepRow) -> None:
         num_bytes = 16 + 10 * len(row.values)
-        if self._rows and (self._open_facts is not self._facts or self._num_bytes + num_bytes > _MAX_BATCH_BYTES):
+        if self._rows and (self._open_facts != self._facts or self._num_bytes + num_bytes > _MAX_BATCH_BYTES):
             self._cut_rows()
         if not self._rows:
             self._open_facts, self._opened_at = self._facts, self._monotonic()

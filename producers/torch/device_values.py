@@ -58,10 +58,6 @@ class DeviceValues:
                 first.copied.synchronize()
             self._deliver(first)
 
-    def discard(self) -> None:
-        """Forgets what has not arrived."""
-        self._in_flight.clear()
-
     def _copy(self, packed: torch.Tensor, deliver: Callable[[list[float]], None]) -> _InFlight:
         if self._device.type != "cuda":
             return _InFlight(packed, None, deliver)

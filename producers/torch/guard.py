@@ -36,9 +36,11 @@ class Guard:
 
     Args:
         run: from :func:`holter.producers.init`; a disabled one leaves a plain loop with checkpoints.
-        scheduler: stepped once an optimizer step, without a metric.
+        scheduler: stepped once an optimizer step, without a metric. A loop that writes the learning rate itself
+            must not allow ``lr_factor``: it would undo it.
         scaler: a ``torch.amp.GradScaler``.
-        checkpoints: the folder, in which every run name has its own; None saves nothing and cannot go back.
+        checkpoints: the folder, in which every run name has its own; None saves nothing and cannot go back. Saving
+            off the step keeps one copy of model and optimizer state in host memory.
         checkpoint_every: optimizer steps; 0 saves only when asked.
         keep: newest checkpoints kept; the one that Holter calls healthy is kept besides.
         allow: effects that may be applied. By default only ``nan_guard``, the trainer's own reflex: a non-finite
@@ -90,8 +92,9 @@ class Guard:
         objects = TrainingObjects(
             model, optimizer, scheduler, scaler, LearningRateFactor(optimizer, scheduler), self._data
         )
-        folder = None if checkpoints is None or not self._is_alone else checkpoint_folder(Path(checkpoints), run.name)
-        self._recovery = Recovery(run, objects, CheckpointSettings(folder, checkpoint_every, keep))
+        folder = None if checkpoints is None or run.rank != 0 else checkpoint_folder(Path(checkpoints), run.name)
+        settings = CheckpointSettings(folder, self._is_alone, checkpoint_every, keep)
+        self._recovery = Recovery(run, objects, settings)
         self._began = self._went_back = self._stopped = False
         run.drive(self._finish)
         if resume:

@@ -25,9 +25,10 @@ _FINAL_SAVE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """``folder`` is None where nothing is saved: the run then cannot go back."""
+    """Without a folder nothing is kept; without ``saves`` only the attempts are. Either way the run cannot go back."""
 
     folder: Path | None
+    saves: bool = True
     every_steps: int = 50
     keep: int = 3
 
@@ -51,7 +52,7 @@ class Recovery:
         self._attempt = 0
         self._parent: Parent | None = None
         self._resumed: Manifest | None = None
-        self._files = None if settings.folder is None else CheckpointFiles(settings.folder)
+        self._files = CheckpointFiles(settings.folder) if settings.folder is not None and settings.saves else None
         self._effects = Effects(objects, self.lineage, self._files)
         self._saver = None if self._files is None else self._make_saver(self._files)
         self._warn_of_orphans()

@@ -45,21 +45,34 @@ class LoaderProcess:
         self._command += ["--prefix", kafka.prefix, "--max-age-seconds", "0.2"]
         self._environ = {**os.environ, DSN_VARIABLE: store.dsn.url}
         self._log = folder / "loader.log"
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, max_rows: int) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             command = [*self._command, "--max-rows", str(max_rows)]
-            return subprocess.Popen(command, env=self._environ, stdout=log, stderr=log)
+            self._started.append(subprocess.Popen(command, env=self._environ, stdout=log, stderr=log))
+        return self._started[-1]
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait(10)
 
     @property
     def log(self) -> str:
         return self._log.read_text()
 
 
+@pytest.fixture
+def loader(kafka: KafkaSettings, store: EmbeddedStore, tmp_path: Path) -> Iterator[LoaderProcess]:
+    processes = LoaderProcess(kafka, store, tmp_path)
+    yield processes
+    processes.close()
+
+
 def test_kills_and_another_batch_size_lose_and_double_nothing(
-    kafka: KafkaSettings, store: EmbeddedStore, tmp_path: Path
+    kafka: KafkaSettings, store: EmbeddedStore, loader: LoaderProcess
 ) -> None:
-    loader = LoaderProcess(kafka, store, tmp_path)
     client = connect(store.dsn)
 
     def num_steps() -> int:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,16 @@ def test_a_kill_between_insert_and_commit_and_another_batch_size_count_nothing_t
     assert ask(store, "SELECT max(next_offset) FROM loaded WHERE topic = 'holter-telemetry'") == [(200,)]
 
 
-def test_a_store_that_is_killed_and_comes_back_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    store = EmbeddedStore(tmp_path)
-    store.start()
-    log = MemoryLog()
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    embedded = EmbeddedStore(tmp_path)
+    embedded.start()
+    yield embedded
+    embedded.close()
+
+
+def test_a_store_that_is_killed_and_comes_back_loses_and_doubles_nothing(own_store: EmbeddedStore) -> None:
+    store, log = own_store, MemoryLog()
     for step in range(600):
         log.append(TELEMETRY, batch("outage", START_MS, step, [step], 1.0))
     settings = LoopSettings(max_rows=100, poll_ms=0, backoff=Backoff(0.05, 0.2))
@@ -120,7 +126,6 @@ def test_a_store_that_is_killed_and_comes_back_loses_and_doubles_nothing(tmp_pat
     loader.close()
     assert ask(store, "SELECT count(), uniqExact(step) FROM steps") == [(600, 600)]
     assert ask(store, "SELECT count() FROM metrics") == [(1800,)]
-    store.close()
 
 
 def test_every_example_is_loaded_and_every_view_reads_it(store: EmbeddedStore) -> None:

@@ -397,15 +397,30 @@ AS WITH
     troubled AS
     (
         SELECT project, run, count() AS num_incidents,
-            argMaxIf(incident, opened, is_open) AS open_incident, argMaxIf(kind, opened, is_open) AS open_kind,
-            argMaxIf(state, opened, is_open) AS open_state
-        FROM {database}.incidents GROUP BY project, run
+            argMaxIf(incident, opened, is_open) AS open_incident, argMaxIf(first_kind, opened, is_open) AS open_kind,
+            argMaxIf(last_state, opened, is_open) AS open_state
+        FROM
+        (
+            SELECT project, run, incident, min(ts) AS opened, argMax(phase, (step, seq)) != 'close' AS is_open,
+                argMin(kind, (step, seq)) AS first_kind, argMax(state, (step, seq)) AS last_state
+            FROM {database}.raw_signals FINAL GROUP BY project, run, incident
+        )
+        GROUP BY project, run
     ),
     treated AS
     (
-        SELECT project, run, count() AS num_actions, countIf(status = 'applied') AS num_applied,
-            sum(ifNull(lost_steps, 0)) AS lost_steps
-        FROM {database}.actions GROUP BY project, run
+        SELECT project, run, sum(issued) AS num_actions, sum(applied) AS num_applied, sum(lost) AS lost_steps
+        FROM
+        (
+            SELECT project, run, 1 AS issued, 0 AS applied, toUInt64(0) AS lost FROM {database}.raw_actions FINAL
+            UNION ALL
+            SELECT project, run, 0, 1, toUInt64(0) FROM {database}.raw_acks FINAL
+            WHERE status = 'applied' GROUP BY project, run, action
+            UNION ALL
+            SELECT project, run, 0, 0, argMax(lost_steps, (step, seq)) FROM {database}.raw_outcomes FINAL
+            GROUP BY project, run, action
+        )
+        GROUP BY project, run
     ),
     held AS
     (

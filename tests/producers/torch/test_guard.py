@@ -197,6 +197,7 @@ def test_more_than_one_rank_publishes_and_applies_nothing(tmp_path: Path, caplog
     assert isinstance(start, Started)
     assert (start.effects, start.num_ranks, run.control) == ([], 2, None)
     assert not watch.events(CheckpointSaved)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["attempts.json"]
     assert len([line for line in caplog.messages if "more than one rank" in line]) == 1
     assert sorted(watch.values("train/loss")) == [1, 2, 3]
 
