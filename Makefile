@@ -34,10 +34,10 @@ demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and Clic
 	@$(BIN)/python -m holter.infra.demo $(ARGS)
 
 test: setup check ## All tests: unit, jobs on a local Flink, real broker and store, one live rescue
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline tests $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests $(ARGS)
 
 unit: setup ## Only the tests that need no service (under 30 s)
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline tests -m "not services and not flink and not network" $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network" $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .

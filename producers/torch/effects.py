@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holter.producers.latch import Latched
@@ -32,6 +33,8 @@ class Prepared:
     skipped: SkippedRange | None = None
     manifest: Manifest | None = None
     state: dict[str, Any] | None = None
+    load_seconds: float | None = None
+    """What reading and verifying the checkpoint took."""
 
 
 @dataclass
@@ -59,10 +62,12 @@ class Effects:
             raise Refused("an effect is named twice")
         for effect in effects:
             if isinstance(effect, SkipRange):
-                prepared = Prepared(latched, self._range_after(effect.from_step), prepared.manifest, prepared.state)
+                prepared = replace(prepared, skipped=self._range_after(effect.from_step))
             elif isinstance(effect, Rollback):
+                begun = time.monotonic()
                 manifest, state = self._checkpoint(effect)
-                prepared = Prepared(latched, prepared.skipped, manifest, state)
+                seconds = time.monotonic() - begun
+                prepared = replace(prepared, manifest=manifest, state=state, load_seconds=seconds)
         return prepared
 
     def apply(self, prepared: Prepared, step: int) -> Applied:

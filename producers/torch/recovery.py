@@ -18,7 +18,7 @@ from holter.producers.torch.lineage import Intent, Lineage
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.ranks import shared_attempt
 from holter.producers.torch.training_state import TrainingObjects
-from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, Parent, Resumed
+from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, CheckpointVerified, Parent, Resumed
 
 _FINAL_SAVE_SECONDS = 5.0
 
@@ -116,6 +116,8 @@ class Recovery:
         if applied.restored is not None:
             assert applied.restored.manifest is not None
             self._go_back(applied.restored.manifest)
+            verified = CheckpointVerified(applied.restored.manifest.name, applied.restored.load_seconds)
+            self._run.event(verified, self.step)
         self._acknowledge(latched, applied, boundary)
         if applied.wants_checkpoint:
             self.checkpoint()

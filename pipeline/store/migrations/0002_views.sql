@@ -330,8 +330,8 @@ FROM
     SELECT
         project, run, any(attempt) AS attempt, incident,
         argMin(kind, (step, seq)) AS kind, argMin(metric, (step, seq)) AS metric,
-        argMax(severity, (step, seq)) AS severity, argMax(state, (step, seq)) AS state,
-        argMax(phase, (step, seq)) != 'close' AS is_open,
+        argMax(severity, (step, seq, phase = 'close')) AS severity, argMax(state, (step, seq, phase = 'close')) AS state,
+        countIf(phase = 'close') = 0 AS is_open,
         min(onset_step) AS onset_step, min(step) AS opened_step, max(step) AS last_step,
         min(ts) AS opened, max(ts) AS last_ts, max(num_steps) AS num_steps,
         argMin(baseline, (step, seq)) AS baseline, argMax(peak, (step, seq)) AS peak,
@@ -401,7 +401,7 @@ AS WITH
             argMaxIf(last_state, opened, is_open) AS open_state
         FROM
         (
-            SELECT project, run, incident, min(ts) AS opened, argMax(phase, (step, seq)) != 'close' AS is_open,
+            SELECT project, run, incident, min(ts) AS opened, countIf(phase = 'close') = 0 AS is_open,
                 argMin(kind, (step, seq)) AS first_kind, argMax(state, (step, seq)) AS last_state
             FROM {database}.raw_signals FINAL GROUP BY project, run, incident
         )
