@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -136,6 +137,10 @@ class Stack:
 
     def state(self) -> StackState:
         return self._context.state()
+
+    @property
+    def home(self) -> Path:
+        return self._context.settings.home
 
     def _check_tools(self) -> None:
         """Says what is not installed before anything is started."""
