@@ -91,9 +91,9 @@ class _Trainer:
         return sizes[0]
 
     def block(self, samples: Samples, count: int) -> None:
-        tick = time.perf_counter()
+        """The period runs from the calm steps to the next explosion, as between the steps of a slow loop."""
         for _ in range(count):
-            tick = _sleep_until(tick + PERIOD_SECONDS)
+            time.sleep(PERIOD_SECONDS)
             self._sample(samples)
 
     def _sample(self, samples: Samples) -> None:
