@@ -8,9 +8,9 @@ from __future__ import annotations
 from holter.jobs.arguments import common_arguments, job_parser
 from holter.jobs.deployments import open_signals
 from holter.jobs.job import Job, execute
-from holter.schemas import topics
+from holter.pipeline.core import run_operator
 
-SIGNALS = Job("signals", inputs=(topics.TELEMETRY,), outputs=(topics.SIGNALS, topics.DLQ))
+SIGNALS = Job("signals", inputs=run_operator.SIGNALS.sources, outputs=run_operator.SIGNALS.outputs)
 
 
 def main() -> None:

@@ -12,13 +12,9 @@ from holter.jobs.arguments import common_arguments, job_parser
 from holter.jobs.deployments import open_watch
 from holter.jobs.job import Job, execute
 from holter.pipeline.core.decide.policy import PRESETS
-from holter.schemas import topics
+from holter.pipeline.core.run_operator import WATCH_OUTPUTS, WATCH_SOURCES
 
-WATCH = Job(
-    "watch",
-    inputs=(topics.TELEMETRY, topics.COMMANDS, topics.HOLDS),
-    outputs=(topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ),
-)
+WATCH = Job("watch", inputs=WATCH_SOURCES, outputs=WATCH_OUTPUTS)
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from holter.jobs.arguments import common_arguments, job_parser
 from holter.jobs.deployments import open_window_stats
 from holter.jobs.job import Job, execute
-from holter.schemas import topics
+from holter.pipeline.core import run_operator
 
-WINDOW_STATS = Job("window_stats", inputs=(topics.TELEMETRY,), outputs=(topics.WINDOWS, topics.DLQ))
+WINDOW_STATS = Job("window_stats", inputs=run_operator.WINDOW_STATS.sources, outputs=run_operator.WINDOW_STATS.outputs)
 
 
 def main() -> None:

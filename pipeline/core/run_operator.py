@@ -63,11 +63,15 @@ class Deployment:
             raise ValueError("decisions need an issuer key to sign with")
 
 
+WATCH_SOURCES = (topics.TELEMETRY, topics.COMMANDS, topics.HOLDS)
+WATCH_OUTPUTS = (topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ)
+
+
 def watch(signer: Key, keyring: Keyring | None, issuer_epoch: int, policy: str = "cautious") -> Deployment:
     """The one deployment of a prefix that may act."""
     return Deployment(
-        outputs=(topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ),
-        sources=(topics.TELEMETRY, topics.COMMANDS, topics.HOLDS),
+        outputs=WATCH_OUTPUTS,
+        sources=WATCH_SOURCES,
         has_windows=True,
         has_signals=True,
         has_decisions=True,
