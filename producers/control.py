@@ -168,6 +168,8 @@ class _ReaderThread(threading.Thread):
                 self._control._notices.warn(self.name, f"control cannot be read: {error}")
                 return
             except Exception as error:  # whatever it is, it must not reach the training job
+                if self._control._stopping.is_set():
+                    return
                 why = error if isinstance(error, BusError) else repr(error)
                 self._control._notices.warn(self.name, f"control cannot be read at present: {why}")
             self._control._stopping.wait(self._backoff_seconds)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from holter.pipeline.bus import Bus
-from holter.producers.connection import Connection, connection_from_env
+from holter.pipeline.bus.pipe import PipeBus
+from holter.producers.connection import connection_from_env
 from holter.producers.description import flat_config, host_name, library_versions
 from holter.producers.names import checked_key, generated_run_name
 from holter.producers.notices import logger
@@ -82,13 +83,8 @@ def _connected(settings: RunSettings, keyring: Keyring | None, environ: Mapping[
         return settings
     if keyring is None and connection.keyring is None:
         logger.warning("Holter only publishes, no action can be verified: %s", connection.keys_problem)
-    return _with(settings, lambda: _kafka(connection), keyring or connection.keyring)
-
-
-def _kafka(connection: Connection) -> Bus:
-    from holter.pipeline.bus.kafka import KafkaBus  # here, so that importing this package needs no Kafka client
-
-    return KafkaBus(connection.kafka)
+    bus = PipeBus(connection.kafka)
+    return _with(settings, lambda: bus, keyring or connection.keyring)
 
 
 def _count(environ: Mapping[str, str], variable: str, default: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -28,14 +28,15 @@ class KafkaBus:
         self._settings = settings
         self._names = TopicNames(settings.prefix)
 
-    def publisher(self, client_id: str) -> KafkaPublisher:
-        """Blocks until a broker answers.
+    def publisher(self, client_id: str, on_delivered: Callable[[], None] | None = None) -> KafkaPublisher:
+        """Blocks until a broker answers. ``on_delivered`` is called for each acknowledged message, on a thread of
+        the client's.
 
         Raises:
             BusError: none did within 5 s, or the settings are refused.
         """
         config = self._settings.client_config(client_id)
-        return KafkaPublisher(_connect(KafkaProducer, {**_PRODUCER, **config}), self._names)
+        return KafkaPublisher(_connect(KafkaProducer, {**_PRODUCER, **config}), self._names, on_delivered)
 
     def reader(self, topics: Sequence[Topic], start: Start, client_id: str) -> KafkaReader:
         """Blocks until a broker answers and the topics exist.
@@ -77,8 +78,9 @@ def _connect(kind: Any, config: dict[str, Any]) -> Any:
 
 
 class KafkaPublisher:
-    def __init__(self, producer: Any, names: TopicNames) -> None:
+    def __init__(self, producer: Any, names: TopicNames, on_delivered: Callable[[], None] | None) -> None:
         self._producer = producer
+        self._on_delivered = on_delivered
         self._names = {topic.name: name for name, topic in names.by_full_name.items()}
         self._pid = os.getpid()
         self._refused: Exception | None = None
@@ -89,7 +91,9 @@ class KafkaPublisher:
         if os.getpid() != self._pid:
             raise BusError("a publisher does not survive a fork: make one in the child", retriable=False)
         try:
-            self._producer.send(self._names[topic.name], value=value, key=key).add_errback(self._refuse)
+            sent = self._producer.send(self._names[topic.name], value=value, key=key).add_errback(self._refuse)
+            if self._on_delivered is not None:
+                sent.add_callback(self._delivered)
         except KafkaError as error:
             raise BusError(str(error), retriable=bool(getattr(error, "retriable", False))) from None
 
@@ -105,6 +109,10 @@ class KafkaPublisher:
             self._producer.close(timeout=timeout_seconds)
         except Exception:  # kafka-python's close can raise whatever its sender thread met
             logging.getLogger(__name__).debug("closing the producer", exc_info=True)
+
+    def _delivered(self, _: object) -> None:
+        assert self._on_delivered is not None
+        self._on_delivered()
 
     def _refuse(self, error: Exception) -> None:
         self._refused = error

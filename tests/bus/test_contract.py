@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from holter.pipeline.bus import Bus, BusError, Message, Reader
@@ -53,14 +55,14 @@ class BusContract:
         publisher.close(1.0)
 
     def test_a_reader_from_the_start_sees_what_was_there_and_knows_when_it_has(self, bus: Bus) -> None:
-        publisher = bus.publisher("publisher")
-        publisher.publish(HOLDS, b"start/1", b"one")
+        publisher, key = bus.publisher("publisher"), b"start/%d" % time.time_ns()
+        publisher.publish(HOLDS, key, b"one")
         assert publisher.flush(DEADLINE_SECONDS)
         reader = bus.reader([HOLDS], "earliest", "reader")
         assert not reader.caught_up()
         values: list[bytes | None] = []
         while not reader.caught_up():
-            values += [message.value for message in reader.poll(0.1) if message.key == b"start/1"]
+            values += [message.value for message in reader.poll(0.1) if message.key == key]
         assert values == [b"one"]
         reader.close()
         publisher.close(1.0)

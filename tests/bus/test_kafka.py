@@ -8,6 +8,7 @@ import pytest
 
 from holter.pipeline.bus import Bus, BusError
 from holter.pipeline.bus.kafka import KafkaBus
+from holter.pipeline.bus.pipe import PipeBus
 from holter.pipeline.bus.settings import KafkaSettings, kafka_settings_from_env
 from holter.schemas.topics import TELEMETRY
 from tests.bus.test_contract import BusContract
@@ -23,6 +24,36 @@ class TestKafkaBus(BusContract):
         bus = KafkaBus(KafkaSettings(stack.state().kafka_bootstrap, "elsewhere"))
         with pytest.raises(BusError, match="elsewhere-holter-telemetry does not exist: run `holter topics create`"):
             bus.reader([TELEMETRY], "latest", "reader")
+
+
+@pytest.mark.services
+class TestPipeBus(BusContract):
+    @pytest.fixture
+    def bus(self, stack: Any) -> Bus:
+        return PipeBus(KafkaSettings(stack.state().kafka_bootstrap))
+
+    def test_a_courier_that_is_killed_is_replaced(self, bus: PipeBus) -> None:
+        publisher, reader = bus.publisher("publisher"), bus.reader([TELEMETRY], "latest", "reader")
+        assert bus._courier is not None
+        bus._courier._process.kill()
+        bus._courier._process.wait(10.0)
+        with pytest.raises(BusError, match="gone") as caught:
+            reader.poll(10.0)
+        assert caught.value.retriable
+        with pytest.raises(BusError, match="gone"):
+            publisher.publish(TELEMETRY, b"killed/1", b"x")
+        again = bus.publisher("publisher")
+        again.publish(TELEMETRY, b"killed/1", b"x")
+        assert again.flush(10.0)
+        again.close(5.0)
+
+
+@pytest.mark.network
+def test_a_courier_says_what_its_bus_says_and_ends() -> None:
+    bus = PipeBus(KafkaSettings("127.0.0.1:9"))
+    with pytest.raises(BusError, match=r"no Kafka at 127\.0\.0\.1:9") as caught:
+        bus.publisher("publisher")
+    assert caught.value.retriable
 
 
 @pytest.mark.network
