@@ -18,7 +18,7 @@ class Connect(Struct, tag=True, frozen=True):
 
     bootstrap: str
     prefix: str
-    client: dict[str, str]
+    client: dict[str, str | int]
     client_id: str
 
 
