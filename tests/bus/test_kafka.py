@@ -13,7 +13,6 @@ from holter.pipeline.bus.settings import KafkaSettings, kafka_settings_from_env
 from holter.schemas.topics import TELEMETRY
 from tests.bus.test_contract import BusContract
 
-
 NOBODY = KafkaSettings("127.0.0.1:9", client={"bootstrap_timeout_ms": 500})
 
 
