@@ -27,10 +27,13 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
         lambda stack, environ, scale: latency.measure(stack.state(), environ, round(2000 * scale))[0],
         frozenset({"store", "loader"}),
     ),
-    "log": (lambda stack, environ, scale: log_cost.measure(environ), frozenset({"store", "loader"})),
+    "log": (
+        lambda stack, environ, scale: log_cost.measure(environ),
+        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
+    ),
     "guard": (
-        lambda stack, environ, scale: guard_cost.measure(environ, max(2, round(16 * scale))),
-        frozenset({"store", "loader"}),
+        lambda stack, environ, scale: guard_cost.measure(environ, max(10, round(100 * scale))),
+        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
     ),
     "watch": (
         lambda stack, environ, scale: watch_speed.measure(stack.state(), environ, round(320_000 * scale)),
