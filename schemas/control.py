@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -115,4 +115,3 @@ class Health(Struct, tag_field="record", tag="health", frozen=True):
 
 
 Control = Action | Health
-ControlKind = Literal["action", "health"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
@@ -312,8 +311,3 @@ class Ack(Struct, tag_field="record", tag="ack", omit_defaults=True, frozen=True
 
 
 Telemetry = MetricBatch | RunEvent | Ack
-
-
-def telemetry_steps(batch: MetricBatch) -> Iterator[tuple[int, int]]:
-    """(step, ts) of every step of a batch."""
-    return zip(batch.step_numbers(), batch.timestamps(), strict=True)

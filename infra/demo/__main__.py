@@ -15,7 +15,7 @@ from rich.table import Table
 
 from holter.infra.bench.figures import percentile
 from holter.infra.demo import questions, timeline
-from holter.infra.demo.arms import ARMS, ArmFailed, ArmResult, Plan, run_arm
+from holter.infra.demo.arms import ARMS, Arm, ArmFailed, ArmResult, Plan, run_arm
 from holter.infra.demo.follow import Follower, Heard
 from holter.infra.errors import StackError
 from holter.infra.settings import settings_from_env
@@ -61,7 +61,7 @@ def demo(
         print(json.dumps(_summary(plan, results, heard)))
 
 
-def _train(plan: Plan, state: StackState, console: Console) -> tuple[dict[str, ArmResult], Follower]:
+def _train(plan: Plan, state: StackState, console: Console) -> tuple[dict[Arm, ArmResult], Follower]:
     columns = (TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         follower = Follower(
@@ -70,11 +70,11 @@ def _train(plan: Plan, state: StackState, console: Console) -> tuple[dict[str, A
         )
         follower.start()
         tasks = {arm: progress.add_task(arm, total=plan.num_steps, note="", start=False) for arm in ARMS}
-        results = {}
+        results: dict[Arm, ArmResult] = {}
         for arm in ARMS:
             progress.start_task(tasks[arm])
 
-            def on_progress(executed: int, step: int, loss: float, arm: str = arm) -> None:
+            def on_progress(executed: int, step: int, loss: float, arm: Arm = arm) -> None:
                 progress.update(tasks[arm], completed=executed, note=f"step {step:4d}  loss {loss:.3f}")
 
             results[arm] = run_arm(plan, arm, on_progress)
@@ -91,7 +91,7 @@ def _say(heard: Heard, console: Console) -> None:
         console.print(f"  {record.run}: {record.choice} ({record.mode}): {record.reason}", highlight=False)
 
 
-def _show(plan: Plan, state: StackState, results: dict[str, ArmResult], follower: Follower, console: Console) -> None:
+def _show(plan: Plan, state: StackState, results: dict[Arm, ArmResult], follower: Follower, console: Console) -> None:
     guarded = results["guarded"]
     heard = follower.of_run(guarded.run)
     console.print(timeline.table(timeline.entries(guarded, heard)))
@@ -109,7 +109,7 @@ def _show(plan: Plan, state: StackState, results: dict[str, ArmResult], follower
     console.print('\nThe stack stays up: `holter sql "SELECT * FROM runs"`, `make status`, `make down`.', markup=False)
 
 
-def _closing(results: dict[str, ArmResult], heard: list[Heard]) -> Table:
+def _closing(results: dict[Arm, ArmResult], heard: list[Heard]) -> Table:
     shown = Table(title="At the same number of executed steps", title_justify="left")
     for column in ("run", "final loss", "above unhurt", "steps lost", "actions"):
         shown.add_column(column, justify="left" if column == "run" else "right")
@@ -136,7 +136,7 @@ def _latencies(follower: Follower) -> list[float]:
     return [float(heard.latency_ms) for heard in follower.heard if isinstance(heard.record, kinds)]
 
 
-def _summary(plan: Plan, results: dict[str, ArmResult], follower: Follower) -> dict[str, object]:
+def _summary(plan: Plan, results: dict[Arm, ArmResult], follower: Follower) -> dict[str, object]:
     latencies = _latencies(follower) or [math.nan]
     guarded = results["guarded"]
     return {

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from holter.infra.demo.faults import FaultName
 
-Arm = str
-ARMS: tuple[Arm, ...] = ("unhurt", "shadow", "guarded")
+Arm = Literal["unhurt", "shadow", "guarded"]
+ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 import torch
 import typer
@@ -17,14 +17,12 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from holter import producers
+from holter.infra.demo.arms import Arm
 from holter.infra.demo.corpus import Batches, read_corpus
 from holter.infra.demo.faults import Fault, FaultName
 from holter.infra.demo.model import Gpt, ModelSettings
 from holter.producers.torch import Guard
 from holter.schemas.bounds import EffectName
-
-Arm = Literal["unhurt", "shadow", "guarded"]
-ARMS: tuple[Arm, ...] = get_args(Arm)
 
 _ALLOWED: dict[Arm, tuple[EffectName, ...]] = {
     "unhurt": (),
