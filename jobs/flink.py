@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflink.datastream import DataStream, KeyedStream, StreamExecutionEnvironment
-from pyflink.datastream.connectors.base import DeliveryGuarantee
+from pyflink.datastream.connectors.base import DeliveryGuarantee, Source
 from pyflink.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -55,7 +55,8 @@ def environment(*, checkpoint_interval_ms: int | None = None, mode: Mode = "thre
 def keyed_source(
     env: StreamExecutionEnvironment, *, bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets
 ) -> KeyedStream:
-    """Frames of all ``topics``, keyed by the Kafka key; one source keeps a key's order within each partition."""
+    """Frames of all ``topics``, keyed by the Kafka key and gathered while there is a backlog; one source keeps a key's
+    order within each partition."""
     source = _source(bootstrap, topics, group, offsets)
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "records").uid("records")
     key_type = Types.ROW([Types.STRING()]).get_java_type_info()
@@ -63,7 +64,7 @@ def keyed_source(
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), FRAME_TYPE, stream)
 
 
-def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets) -> KafkaSource:
+def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets) -> Source:
     builder = (
         KafkaSource.builder()
         .set_bootstrap_servers(bootstrap)
@@ -73,7 +74,7 @@ def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets)
         .set_starting_offsets(_starting_offsets(offsets))
     )
     builder._j_builder.setDeserializer(_java().KeyFrameDeserializer(MAX_RECORD_BYTES))
-    return builder.build()
+    return Source(_java().GatheringSource(builder.build().get_java_function()))
 
 
 def _starting_offsets(offsets: Offsets) -> KafkaOffsetsInitializer:

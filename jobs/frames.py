@@ -5,7 +5,7 @@ From the source (``KeyFrameDeserializer``), big endian::
     u8 flags | u8 topic length | u16 key length | i32 partition | i64 offset | i64 timestamp | i32 value length
     | topic | key | value
 
-To the sink (``FrameSerializer``)::
+A row holds the frames of one key that came together (``GatheredFrames``), each after its length as an i32. To the sink (``FrameSerializer``)::
 
     u8 topic index | u8 key length | key | value
 """
@@ -22,6 +22,7 @@ KEY_TOO_LONG = 8
 VALUE_TOO_LONG = 16
 
 _HEAD = struct.Struct("!BBHiqqi")
+_LENGTH = struct.Struct("!i")
 HEAD_BYTES = _HEAD.size
 MAX_OUTPUT_KEY_BYTES = 255
 
@@ -40,6 +41,22 @@ class Frame(NamedTuple):
     key: bytes
     value: bytes
     num_value_bytes: int
+
+
+def split(gathered: bytes) -> list[bytes]:
+    """The frames of one row, in order."""
+    found = []
+    start = 0
+    while start < len(gathered):
+        (length,) = _LENGTH.unpack_from(gathered, start)
+        start += _LENGTH.size + length
+        found.append(gathered[start - length : start])
+    return found
+
+
+def gather(*frames: bytes) -> bytes:
+    """The inverse of :func:`split`."""
+    return b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
 
 
 def parse(frame: bytes) -> Frame:

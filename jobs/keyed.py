@@ -14,7 +14,7 @@ from pyflink.datastream.state import ListState, ListStateDescriptor, ValueState,
 
 from holter.jobs.dead_letters import dead_letter, refusal_of
 from holter.jobs.direct_call import answer_directly
-from holter.jobs.frames import HEAD_BYTES, MAX_OUTPUT_KEY_BYTES, build_output, parse, unpack_lengths
+from holter.jobs.frames import HEAD_BYTES, MAX_OUTPUT_KEY_BYTES, build_output, parse, split, unpack_lengths
 from holter.pipeline.core.journal import Journaled
 from holter.pipeline.core.operator import Operator, Output
 from holter.schemas import InvalidRecord, encode
@@ -98,7 +98,7 @@ class _Kept:
 
 
 class KeyedOperator(KeyedProcessFunction):  # type: ignore[misc]
-    """Frames in, output frames out. Every record is written through to state before its outputs leave.
+    """Gathered frames in, output frames out. Every record is written through to state before its outputs leave.
 
     A key has one pending timer at most. While a deadline only moves later the timer stays, and is set anew when it
     fires: a timer set at every record costs a third more.
@@ -123,23 +123,35 @@ class KeyedOperator(KeyedProcessFunction):  # type: ignore[misc]
         self._timers = ctx.timer_service()
         return self._process(value)
 
-    def _process(self, value: bytes) -> Iterable[bytes]:
-        flags, topic_length, key_length = unpack_lengths(value)
-        if flags:
-            return (self._set_aside(value, refusal_of(flags)),)
-        key_start = HEAD_BYTES + topic_length
-        key_end = key_start + key_length
-        kept = self._find(value[key_start:key_end])
-        journaled = kept.journaled
-        source = self._sources[value[HEAD_BYTES:key_start]]
-        try:
-            outputs = journaled.update(source, value[key_end:], self._now_ms(), self._state)
-        except InvalidRecord as refusal:
-            return (self._set_aside(value, refusal),)
-        deadline = journaled.deadline()
+    def _process(self, gathered: bytes) -> Iterable[bytes]:
+        """The frames of one key, or of none that could be read."""
+        answers: list[bytes] = []
+        kept: _Kept | None = None
+        for frame in split(gathered):
+            flags, topic_length, key_length = unpack_lengths(frame)
+            if flags:
+                answers.append(self._set_aside(frame, refusal_of(flags)))
+                continue
+            key_start = HEAD_BYTES + topic_length
+            key_end = key_start + key_length
+            kept = kept or self._find(frame[key_start:key_end])
+            source = self._sources[frame[HEAD_BYTES:key_start]]
+            try:
+                outputs = kept.journaled.take(source, frame[key_end:], self._now_ms())
+            except InvalidRecord as refusal:
+                answers.append(self._set_aside(frame, refusal))
+            else:
+                if outputs:
+                    answers += _output_frames(outputs)
+        if kept is not None:
+            self._keep(kept)
+        return answers
+
+    def _keep(self, kept: _Kept) -> None:
+        kept.journaled.commit(self._state)
+        deadline = kept.journaled.deadline()
         if deadline is not None and (kept.timer_ms is None or deadline < kept.timer_ms):
             self._set_timer(kept, deadline, self._timers)
-        return _output_frames(outputs) if outputs else ()
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[bytes]:
         key = ctx.get_current_key().encode()

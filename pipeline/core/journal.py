@@ -1,4 +1,4 @@
-"""Durable state for an operator at the price of one small append a record.
+"""Durable state for an operator at the price of one small append a record, or one for several that came together.
 
 Python functions have no hook at a checkpoint, so whatever is not written at every record is lost at a recovery.
 Writing the whole state each time costs by its size; here each *input* is appended to a journal and the whole state
@@ -15,10 +15,10 @@ from contextlib import suppress
 from holter.pipeline.core.operator import KeyedState, Operator, Output
 from holter.schemas import InvalidRecord
 
-MAX_ENTRIES = 64
+MAX_INPUTS = 64
 MAX_BYTES = 16 * 1024
 
-_HEAD = struct.Struct(">Bq")
+_HEAD = struct.Struct(">BqI")  # source, now, number of bytes of the value that follows
 
 
 class Journaled:
@@ -29,13 +29,14 @@ class Journaled:
         restore: makes the operator from the last snapshot, or a new one from None.
     """
 
-    __slots__ = ("_index", "_num_bytes", "_num_entries", "_operator", "_sources")
+    __slots__ = ("_index", "_num_bytes", "_num_inputs", "_operator", "_pending", "_sources")
 
     def __init__(self, sources: Sequence[str], restore: Callable[[bytes | None], Operator], state: KeyedState) -> None:
         self._sources = tuple(sources)
         self._index = {source: number for number, source in enumerate(self._sources)}
-        self._num_entries = 0
+        self._num_inputs = 0
         self._num_bytes = 0
+        self._pending: list[bytes] = []
         self._operator = restore(state.read_snapshot())
         for entry in state.read_journal():
             self._replay(entry)
@@ -45,10 +46,30 @@ class Journaled:
         return self._operator
 
     def update(self, source: str, value: bytes, now: int, state: KeyedState) -> list[Output]:
-        """Raises InvalidRecord as the operator does; nothing is recorded then."""
-        outputs = self._operator.update(source, value, now)
-        self._record(_HEAD.pack(self._index[source], now) + value, state)
+        """Takes one record and writes it down. Raises InvalidRecord as the operator does; nothing is recorded then."""
+        outputs = self.take(source, value, now)
+        self.commit(state)
         return outputs
+
+    def take(self, source: str, value: bytes, now: int) -> list[Output]:
+        """Takes one record, to be written down by :meth:`commit`, which has to come before the outputs leave.
+
+        Raises InvalidRecord as the operator does; nothing is recorded then.
+        """
+        outputs = self._operator.update(source, value, now)
+        self._pending.append(_HEAD.pack(self._index[source], now, len(value)))
+        self._pending.append(value)
+        self._num_inputs += 1
+        self._num_bytes += _HEAD.size + len(value)
+        return outputs
+
+    def commit(self, state: KeyedState) -> None:
+        """Writes down what was taken since the last time."""
+        if self._num_inputs >= MAX_INPUTS or self._num_bytes >= MAX_BYTES:
+            self._snapshot(state)
+        elif self._pending:
+            state.append_journal(b"".join(self._pending))
+            self._pending.clear()
 
     def on_timer(self, now: int, state: KeyedState) -> list[Output]:
         """A timer is rare and may end the key: the state is written whole."""
@@ -59,23 +80,19 @@ class Journaled:
     def deadline(self) -> int | None:
         return self._operator.deadline()
 
-    def _record(self, entry: bytes, state: KeyedState) -> None:
-        self._num_entries += 1
-        self._num_bytes += len(entry)
-        if self._num_entries < MAX_ENTRIES and self._num_bytes < MAX_BYTES:
-            state.append_journal(entry)
-        else:
-            self._snapshot(state)
-
     def _snapshot(self, state: KeyedState) -> None:
         state.write_snapshot(None if self._operator.is_over() else self._operator.to_bytes())
         state.clear_journal()
-        self._num_entries = 0
+        self._pending.clear()
+        self._num_inputs = 0
         self._num_bytes = 0
 
     def _replay(self, entry: bytes) -> None:
-        source, now = _HEAD.unpack_from(entry)
-        with suppress(InvalidRecord):  # it was valid then; the key that a person signed with may be gone since
-            self._operator.update(self._sources[source], entry[_HEAD.size :], now)
-        self._num_entries += 1
+        start = 0
+        while start < len(entry):
+            source, now, num_bytes = _HEAD.unpack_from(entry, start)
+            start += _HEAD.size + num_bytes
+            with suppress(InvalidRecord):  # it was valid then; the key that a person signed with may be gone since
+                self._operator.update(self._sources[source], entry[start - num_bytes : start], now)
+            self._num_inputs += 1
         self._num_bytes += len(entry)

@@ -26,6 +26,15 @@ def test_build_then_parse_is_identity(key: bytes, value: bytes) -> None:
     assert frames.parse(frames.build(frame)) == frame
 
 
+@pytest.mark.parametrize("parts", [[], [GOLDEN], [GOLDEN, b"", b"x" * 70_000, GOLDEN]])
+def test_gather_then_split_is_identity(parts: list[bytes]) -> None:
+    assert frames.split(frames.gather(*parts)) == parts
+
+
+def test_length_of_a_gathered_frame_is_big_endian() -> None:
+    assert frames.gather(b"ab") == b"\x00\x00\x00\x02ab"
+
+
 def test_output_frame() -> None:
     assert frames.build_output(3, b"p/r", b"v") == b"\x03\x03p/rv"
     assert frames.parse_output(b"\x03\x03p/rv") == (3, b"p/r", b"v")

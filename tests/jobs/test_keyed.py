@@ -7,7 +7,7 @@ pytest.importorskip("pyflink")
 from holter.jobs import frames
 from holter.jobs.frames import Frame
 from holter.jobs.keyed import KeyedOperator, OperatorSpec
-from holter.pipeline.core.journal import MAX_ENTRIES
+from holter.pipeline.core.journal import MAX_INPUTS
 from holter.schemas import codec
 from tests.jobs.echo import ECHOES, TIMER_DELAY_MS, open_echoes
 from tests.jobs.fake_flink import FakeFlink
@@ -39,10 +39,16 @@ class Runtime:
         self.operator = KeyedOperator(spec)
         self.operator.open(self.flink)
 
+    def send_together(self, key: str, *values: bytes) -> list[tuple[int, bytes, bytes]]:
+        self.flink.key = key
+        gathered = [frames.build(Frame(0, "in-a", 0, 0, 0, key.encode(), value, len(value))) for value in values]
+        answers = self.operator.process_element(frames.gather(*gathered), self.flink)
+        return [frames.parse_output(out) for out in answers or ()]
+
     def send(self, key: str, value: bytes, topic: str = "in-a", flags: int = 0) -> list[tuple[int, bytes, bytes]]:
         self.flink.key = "" if flags else key
         frame = frames.build(Frame(flags, topic, 0, 0, 0, key.encode(), value, len(value)))
-        return [frames.parse_output(out) for out in self.operator.process_element(frame, self.flink) or ()]
+        return [frames.parse_output(out) for out in self.operator.process_element(frames.gather(frame), self.flink) or ()]
 
     def fire(self, key: str, timestamp_ms: int) -> list[tuple[int, bytes, bytes]]:
         self.flink.timers.remove((key, timestamp_ms))
@@ -66,12 +72,37 @@ def test_record_reaches_its_keys_operator_with_the_topics_base_name(runtime: Run
     assert runtime.send("p/s", b"z", "in-a")[0][2].startswith(b"a/z:1:")
 
 
-@pytest.mark.parametrize("num", [1, MAX_ENTRIES - 1, MAX_ENTRIES, MAX_ENTRIES + 1, 3 * MAX_ENTRIES + 5])
+@pytest.mark.parametrize("num", [1, MAX_INPUTS - 1, MAX_INPUTS, MAX_INPUTS + 1, 3 * MAX_INPUTS + 5])
 def test_restart_goes_on_as_if_nothing_had_happened(runtime: Runtime, num: int) -> None:
     undisturbed = echoes(Runtime(), "p/r", num + 1)
     echoes(runtime, "p/r", num)
     runtime.restart()
     assert runtime.send("p/r", b"%d" % num)[0][2] == undisturbed[-1]
+
+
+@pytest.mark.parametrize("num", [1, MAX_INPUTS - 1, MAX_INPUTS, 3 * MAX_INPUTS + 5])
+def test_records_that_came_together_are_told_from_nothing_else(runtime: Runtime, num: int) -> None:
+    undisturbed = echoes(Runtime(), "p/r", num + 2)
+    values = [b"%d" % number for number in range(num)]
+    assert [value for _, _, value in runtime.send_together("p/r", *values)] == undisturbed[:num]
+    runtime.restart()
+    assert [value for _, _, value in runtime.send_together("p/r", b"%d" % num)] == undisturbed[num : num + 1]
+    runtime.restart()
+    assert [value for _, _, value in runtime.send("p/r", b"%d" % (num + 1))] == undisturbed[num + 1 :]
+
+
+def test_refused_record_among_others_is_set_aside_alone(runtime: Runtime) -> None:
+    undisturbed = echoes(Runtime(), "p/r", 3)
+    first, letter, second = runtime.send_together("p/r", b"0", b"refuse", b"1")
+    assert [first[2], second[2]] == undisturbed[:2]
+    assert letter[0] == DEAD_LETTERS
+    runtime.restart()
+    assert runtime.send("p/r", b"2")[0][2] == undisturbed[2]
+
+
+def test_records_that_came_together_are_written_down_once(runtime: Runtime) -> None:
+    runtime.send_together("p/r", b"0", b"1", b"2")
+    assert [len(entries) for entries in runtime.flink.lists.values()] == [1]
 
 
 def test_dropped_keys_come_back_from_state() -> None:
