@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from holter.jobs.keyed import Restore
+from holter.jobs.keyed import Restore, wall_clock_ms
 from holter.pipeline.core import run_operator
 from holter.pipeline.core.operator import Operator
 from holter.pipeline.core.run_operator import Deployment
+from holter.pipeline.core.silence import Arrivals
 from holter.schemas import Keyring
 
 
@@ -29,8 +30,8 @@ def open_signals() -> Restore:
 
 
 def _restorer(deployment: Deployment) -> Restore:
-    return partial(_restore, deployment)
+    return partial(_restore, deployment, Arrivals(wall_clock_ms()))
 
 
-def _restore(deployment: Deployment, key: str, snapshot: bytes | None) -> Operator:
-    return run_operator.restore(key, deployment, snapshot)
+def _restore(deployment: Deployment, arrivals: Arrivals, key: str, snapshot: bytes | None) -> Operator:
+    return run_operator.restore(key, deployment, snapshot, arrivals)

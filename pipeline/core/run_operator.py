@@ -17,6 +17,7 @@ from holter.pipeline.core.decisions import DecisionStage, DecisionState
 from holter.pipeline.core.intake import Intake, IntakeState
 from holter.pipeline.core.operator import Operator, Output, StateVersionError
 from holter.pipeline.core.signals import SignalStage, SignalState
+from holter.pipeline.core.silence import Arrivals, SilenceStage, SilenceState
 from holter.pipeline.core.steps import StepRecord, steps_of
 from holter.pipeline.core.windows import WindowStage, WindowState
 from holter.schemas import InvalidRecord, Key, Keyring, codec, encode, topics
@@ -98,6 +99,7 @@ class RunState(Struct):
     windows: WindowState | None = None
     signals: SignalState | None = None
     decisions: DecisionState | None = None
+    silence: SilenceState | None = None
 
 
 class _Version(Struct):
@@ -108,23 +110,26 @@ _DECODE = msgspec.msgpack.Decoder(RunState).decode
 _ENCODE = msgspec.msgpack.Encoder().encode
 
 
-def restore(key: str, deployment: Deployment, snapshot: bytes | None) -> RunOperator:
-    """The operator of a key from its last snapshot, or a new one.
+def restore(key: str, deployment: Deployment, snapshot: bytes | None, arrivals: Arrivals | None = None) -> RunOperator:
+    """The operator of a key from its last snapshot, or a new one; ``arrivals`` is shared by all keys of a worker.
 
     Raises:
         StateVersionError: the snapshot is of a version that this release does not read.
     """
     if snapshot is None:
-        return RunOperator(key, deployment)
+        return RunOperator(key, deployment, arrivals=arrivals)
     version = msgspec.msgpack.decode(snapshot, type=_Version).version
     if version != STATE_VERSION:
         raise StateVersionError(f"state of {key!r} is of version {version}, this release reads {STATE_VERSION}")
-    return RunOperator(key, deployment, _DECODE(snapshot))
+    return RunOperator(key, deployment, _DECODE(snapshot), arrivals)
 
 
 class RunOperator:
-    def __init__(self, key: str, deployment: Deployment, state: RunState | None = None) -> None:
+    def __init__(
+        self, key: str, deployment: Deployment, state: RunState | None = None, arrivals: Arrivals | None = None
+    ) -> None:
         self._key = key
+        self._arrivals = arrivals or Arrivals()
         self._key_bytes = key.encode()
         self._project, _, self._run = key.partition("/")
         self._deployment = deployment
@@ -154,14 +159,15 @@ class RunOperator:
         return []
 
     def on_timer(self, now: int) -> list[Output]:
-        """Forgets a run that ended or fell silent long ago, but for its attempt; later that, too."""
-        deadline = self.deadline()
+        """Says that a run fell silent; forgets one that ended long ago but for its attempt, and later that, too."""
+        told = self._emit(self._silence.fell_silent(now)) if self._silence is not None else []
+        deadline = self._forgotten_at()
         if deadline is None or now < deadline:
-            return []
+            return told
         if self._is_tombstone:
             self._is_over = True
             return []
-        outputs = self._emit(self._closing())
+        outputs = told + self._emit(self._closing())
         self._is_tombstone = True
         self._last_arrival = now
         attempt = self._intake.state.attempt
@@ -170,6 +176,13 @@ class RunOperator:
         return outputs
 
     def deadline(self) -> int | None:
+        silent_at = self._silence.deadline() if self._silence is not None else None
+        forgotten_at = self._forgotten_at()
+        if silent_at is None or forgotten_at is None:
+            return forgotten_at
+        return min(silent_at, forgotten_at)
+
+    def _forgotten_at(self) -> int | None:
         if self._is_tombstone:
             return self._last_arrival + TOMBSTONE_MS
         if self._finished_at is not None:
@@ -187,6 +200,7 @@ class RunOperator:
             state.windows = self._windows.state if self._windows else None
             state.signals = self._signals.state() if self._signals else None
             state.decisions = self._decisions.state() if self._decisions else None
+            state.silence = self._silence.state() if self._silence else None
         return _ENCODE(state)
 
     def _build_stages(self, state: RunState | None) -> None:
@@ -195,6 +209,9 @@ class RunOperator:
         kept = state or RunState(STATE_VERSION, -1, 0, None, False)
         self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
         self._signals = SignalStage(project, run, state=kept.signals) if deployment.has_signals else None
+        self._silence = (
+            SilenceStage(project, run, self._arrivals, state=kept.silence) if deployment.has_signals else None
+        )
         self._decisions = (
             DecisionStage(project, run, deployment.policy, deployment.issuer_epoch, state=kept.decisions)
             if deployment.has_decisions
@@ -210,6 +227,8 @@ class RunOperator:
             return []
         self._is_tombstone = False
         derived: list[Derived] = [] if record.attempt == previous else self._begin_attempt(record)
+        if self._silence is not None and record.live:
+            derived += self._silence.arrived(record, now)
         if type(record) is MetricBatch:
             if record.split == "train":
                 for step in steps_of(record):
@@ -226,6 +245,8 @@ class RunOperator:
         signals = self._signals
         if signals is None or not self._intake.advances(step.rank, step.step):
             return
+        if self._silence is not None:
+            self._silence.took(step)
         derived.extend(signals.update(step, now))
         if self._decisions is not None:
             derived.extend(self._decisions.update(step, signals, now))
