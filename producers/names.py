@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from datetime import datetime, timezone
+from urllib.parse import quote
 
 from holter.schemas import InvalidRecord, run_key
 
@@ -31,3 +32,12 @@ def generated_run_name(now: datetime | None = None) -> str:
     """A name that sorts by time and is not met twice, like ``20260131-1204-9f3c``."""
     moment = now or datetime.now(timezone.utc)
     return f"{moment:%Y%m%d-%H%M}-{secrets.token_hex(2)}"
+
+
+def folder_name(name: str) -> str:
+    """The name of a project or run as that of one folder: never hidden, never above its parent.
+
+    >>> folder_name("../v1.2:a")
+    '%2E%2E%2Fv1%2E2%3Aa'
+    """
+    return quote(name, safe=" ").replace(".", "%2E")

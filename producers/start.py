@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, cast
+from pathlib import Path
 
 from holter.pipeline.bus import Bus
 from holter.pipeline.bus.pipe import PipeBus
-from holter.producers.connection import connection_from_env
+from holter.producers.connection import Connection
 from holter.producers.description import flat_config, host_name, library_versions
-from holter.producers.names import checked_key, generated_run_name
+from holter.producers.names import checked_key, folder_name, generated_run_name
 from holter.producers.notices import logger
+from holter.producers.recorder_bus import RecorderBus, Recording, session_key
 from holter.producers.run import Run, RunSettings
+from holter.producers.surroundings import Mode, Surroundings, surroundings_from_env
 from holter.schemas import Keyring
-
-Mode = Literal["online", "disabled"]
-MODE_VARIABLE = "HOLTER_MODE"
-_MODES = ("online", "disabled")
 
 
 def init(
@@ -27,6 +25,7 @@ def init(
     config: object = None,
     *,
     mode: Mode | None = None,
+    runs: str | Path | None = None,
     bus: Bus | None = None,
     keyring: Keyring | None = None,
     environ: Mapping[str, str] = os.environ,
@@ -37,45 +36,44 @@ def init(
         project: groups runs; at most 200 bytes together with ``run``.
         run: a name of this run, generated where none is given.
         config: a mapping, dataclass or namespace, sent with the start of the run.
-        mode: ``online`` or ``disabled``, by default what ``HOLTER_MODE`` says, else ``online``. Online, the bus is
-            that of ``KAFKA_BOOTSTRAP_SERVERS``, else of the local stack (``$HOLTER_HOME/state.json``); with neither
-            the run is disabled and says so in one line.
-        bus: to use instead of Kafka, with ``keyring``.
+        mode: by default what ``HOLTER_MODE`` says, else ``online``.
+            ``online``: the bus is that of ``KAFKA_BOOTSTRAP_SERVERS``, else of the local stack
+            (``$HOLTER_HOME/state.json``); with neither the run is disabled and says so in one line.
+            ``local``: judged and kept on this machine by a process of its own; needs no Kafka, Flink or Java.
+            ``offline``: kept and not judged. ``holter sync`` sends what was kept later. Both are of rank 0 alone.
+            ``disabled``: nothing.
+        runs: the folder below which local and offline runs are kept, by default ``HOLTER_RUNS``, else ``holter-runs``.
+        bus: to use instead of what the mode says, with ``keyring``.
 
     Raises:
         ValueError: a name or the mode cannot be used.
     """
     name = generated_run_name() if run is None else run
     checked_key(project, name)
+    around = surroundings_from_env(environ, mode)
     settings = RunSettings(
         project,
         name,
-        rank=_count(environ, "RANK", 0),
-        num_ranks=max(1, _count(environ, "WORLD_SIZE", 1)),
+        rank=around.rank,
+        num_ranks=around.num_ranks,
         config={} if config is None else flat_config(config),
         versions=library_versions(),
         host=host_name(),
     )
-    if _mode(mode, environ) == "disabled":
+    if around.mode == "disabled":
         return Run(settings)
     if bus is not None:
         return Run(_with(settings, lambda: bus, keyring))
-    return Run(_connected(settings, keyring, environ))
-
-
-def _mode(mode: str | None, environ: Mapping[str, str]) -> Mode:
-    chosen = mode or environ.get(MODE_VARIABLE) or "online"
-    if chosen not in _MODES:
-        raise ValueError(f"mode {chosen!r} must be one of {', '.join(_MODES)}")
-    return cast("Mode", chosen)
+    if around.mode != "online":
+        return Run(_recorded(settings, around, around.runs if runs is None else Path(runs)))
+    return Run(_connected(settings, keyring, around.connection))
 
 
 def _with(settings: RunSettings, connect: Callable[[], Bus], keyring: Keyring | None) -> RunSettings:
     return replace(settings, connect=connect, keyring=keyring)
 
 
-def _connected(settings: RunSettings, keyring: Keyring | None, environ: Mapping[str, str]) -> RunSettings:
-    connection = connection_from_env(environ)
+def _connected(settings: RunSettings, keyring: Keyring | None, connection: Connection | None) -> RunSettings:
     if connection is None:
         logger.warning(
             "Holter is off: set KAFKA_BOOTSTRAP_SERVERS, or start the local stack with `holter up` in this folder"
@@ -87,6 +85,15 @@ def _connected(settings: RunSettings, keyring: Keyring | None, environ: Mapping[
     return _with(settings, lambda: bus, keyring or connection.keyring)
 
 
-def _count(environ: Mapping[str, str], variable: str, default: int) -> int:
-    text = environ.get(variable, "")
-    return int(text) if text.isdigit() else default
+def _recorded(settings: RunSettings, around: Surroundings, runs: Path) -> RunSettings:
+    if settings.rank != 0:
+        return settings
+    folder = (runs / folder_name(settings.project) / folder_name(settings.run)).resolve()
+    # not a warning, but it has to be seen where a script sets up no logging
+    logger.warning("Holter keeps this run in %s; `holter sync` sends it later", folder)
+    if around.mode == "offline":
+        bus = RecorderBus(Recording(folder))
+        return _with(settings, lambda: bus, None)
+    signer = session_key()
+    judging = RecorderBus(Recording(folder, signer, settings.clock_ms()))
+    return _with(settings, lambda: judging, Keyring(keys={signer.key_id: signer}))

@@ -62,6 +62,8 @@ class Courier:
             return
         self._tell(Ready())
         for raw in frames:
+            if not raw:  # the last word of the process it serves
+                break
             self._obey(raw, bus, publisher, connect.client_id)
         publisher.flush(_LAST_FLUSH_SECONDS)
         publisher.close(1.0)

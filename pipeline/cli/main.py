@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from holter.pipeline.cli import jobs, migrate, sql, stack, topics
+from holter.pipeline.cli import jobs, migrate, schema, sql, stack, sync, topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +18,8 @@ app.command()(stack.down)
 app.command()(stack.status)
 app.command()(sql.sql)
 app.command()(migrate.migrate)
+app.command()(sync.sync)
+app.command()(schema.schema)
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
 

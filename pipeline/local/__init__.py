@@ -1,0 +1,1 @@
+"""Judging and recording runs inside one process: for local mode, replay and tests."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from holter.producers.handover import Response
 from holter.producers.latch import Latched, Permissions
+from holter.producers.names import folder_name
 from holter.producers.notices import logger
 from holter.producers.run import Beginning, Run
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest
@@ -35,7 +35,7 @@ class CheckpointSettings:
 
 def checkpoint_folder(root: Path, run: str) -> Path:
     """One folder a run name, so that a new run never meets another's checkpoints."""
-    return root / quote(run, safe=" ").replace(".", "%2E")
+    return root / folder_name(run)
 
 
 class Recovery:

@@ -36,9 +36,9 @@ class TestPipeBus(BusContract):
 
     def test_a_courier_that_is_killed_is_replaced(self, bus: PipeBus) -> None:
         publisher, reader = bus.publisher("publisher"), bus.reader([TELEMETRY], "latest", "reader")
-        assert bus._courier is not None
-        bus._courier._process.kill()
-        bus._courier._process.wait(10.0)
+        assert bus._child is not None
+        bus._child._process.kill()
+        bus._child._process.wait(10.0)
         with pytest.raises(BusError, match="gone") as caught:
             reader.poll(10.0)
         assert caught.value.retriable
