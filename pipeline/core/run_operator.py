@@ -220,15 +220,15 @@ class RunOperator:
 
     def _telemetry(self, record: Telemetry, now: int) -> list[Output]:
         intake = self._intake
-        previous = intake.state.attempt
+        previous, had_conflict = intake.state.attempt, intake.state.has_conflict
         if not intake.accept(record):
-            if intake.state.has_conflict and self._decisions is not None:
-                self._decisions.safety.state.conflict = True
-            return []
+            return self._emit(self._conflict(record.attempt, now)) if intake.state.has_conflict > had_conflict else []
         self._is_tombstone = False
         derived: list[Derived] = [] if record.attempt == previous else self._begin_attempt(record)
         if self._silence is not None and record.live:
             derived += self._silence.arrived(record, now)
+            if had_conflict and record.attempt != previous:
+                derived.append(self._silence.agrees(previous, now))
         if type(record) is MetricBatch:
             if record.split == "train":
                 for step in steps_of(record):
@@ -238,6 +238,12 @@ class RunOperator:
         elif self._decisions is not None and self._signals is not None and isinstance(record, Ack):
             self._decisions.on_ack(record, self._signals.incident)
         return self._emit(derived) if derived else []
+
+    def _conflict(self, attempt: int, now: int) -> list[Derived]:
+        """A second process speaks for a rank: from now on nothing is treated."""
+        if self._decisions is not None:
+            self._decisions.safety.state.conflict = True
+        return [self._silence.conflicts(attempt, now)] if self._silence is not None else []
 
     def _step(self, step: StepRecord, now: int, derived: list[Derived]) -> None:
         if self._windows is not None:

@@ -1,7 +1,8 @@
-"""Runs that fall silent, runs that hang, and the watcher that sees nothing at all.
+"""Runs that fall silent, that hang or speak with two voices, and the watcher that hears nothing at all.
 
 A trainer that neither steps nor says that it is alive is ``silent``; one that says so while its step stands still is
 a ``hang``. When nothing comes from any run the watcher cannot tell a dead job from a dead network: it is ``blind``.
+Two processes that speak for the same rank of one attempt are a ``conflict``: only the first is believed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from msgspec import Struct
 from holter.pipeline.core.stats.ordered import quantile
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas import record_id, topics
+from holter.schemas.bounds import SignalKind
 from holter.schemas.signals import Signal, SignalPhase
 from holter.schemas.telemetry import STEP_SECONDS, Finished, Heartbeat, MetricBatch, RunEvent, Telemetry
 
 SILENCE_SECONDS = "run/silence_seconds"
+SESSIONS = "run/sessions"
 Kind = Literal["silent", "blind", "hang"]
 _NUM_STEP_SECONDS = 128
 _MIN_STEP_SECONDS = 5
@@ -128,6 +131,16 @@ class SilenceStage:
         if seconds is not None and seconds - seconds == 0.0:
             self._step_seconds.append(seconds)
 
+    def conflicts(self, attempt: int, now: int) -> Signal:
+        """A second process speaks for a rank of this attempt."""
+        incident = record_id(topics.SIGNALS.name, self._project, self._run, attempt, "conflict")
+        return self._signal("open", "conflict", incident, attempt, now, 2.0, 1.0, self._last.step)
+
+    def agrees(self, attempt: int, now: int) -> Signal:
+        """The attempt in which two processes spoke is over."""
+        incident = record_id(topics.SIGNALS.name, self._project, self._run, attempt, "conflict")
+        return self._signal("close", "conflict", incident, attempt, now, 1.0, 1.0, self._last.step)
+
     def deadline(self) -> int | None:
         """When :meth:`fell_silent` has something to say, unless a record comes before."""
         if not self._last_ms or self._told in ("silent", "blind"):
@@ -155,21 +168,32 @@ class SilenceStage:
         last = self._last
         self._told, self._onset_step = kind, last.step
         self._incident = record_id(topics.SIGNALS.name, self._project, self._run, last.attempt, kind, last.step, ts)
-        return self._signal("open", kind, ts, lasted_ms / 1000.0, limit_ms / 1000.0)
+        seconds, limit_seconds = lasted_ms / 1000.0, limit_ms / 1000.0
+        return self._signal("open", kind, self._incident, last.attempt, ts, seconds, limit_seconds, last.step)
 
     def _close(self, ts: int) -> Signal:
         kind = self._told
         assert kind is not None
         self._told = None
-        return self._signal("close", kind, ts, 0.0, 0.0)
+        return self._signal("close", kind, self._incident, self._last.attempt, ts, 0.0, 0.0, self._onset_step)
 
-    def _signal(self, phase: SignalPhase, kind: Kind, ts: int, seconds: float, limit_seconds: float) -> Signal:
+    def _signal(
+        self,
+        phase: SignalPhase,
+        kind: SignalKind,
+        incident: str,
+        attempt: int,
+        ts: int,
+        value: float,
+        threshold: float,
+        onset_step: int,
+    ) -> Signal:
         last = self._last
         return Signal(
-            id=record_id(topics.SIGNALS.name, self._incident, phase),
+            id=record_id(topics.SIGNALS.name, incident, phase),
             project=self._project,
             run=self._run,
-            attempt=last.attempt,
+            attempt=attempt,
             rank=last.rank,
             step=last.step,
             seq=last.seq,
@@ -177,23 +201,33 @@ class SilenceStage:
             kind=kind,
             severity="critical",
             phase=phase,
-            incident=self._incident,
+            incident=incident,
             state="stuck" if phase == "open" else "recovered",
-            onset_step=min(self._onset_step, last.step),
-            metric=STEP_SECONDS if kind == "hang" else SILENCE_SECONDS,
-            value=seconds,
+            onset_step=min(onset_step, last.step),
+            metric=_METRICS[kind],
+            value=value,
             baseline=0.0,
-            score=seconds / limit_seconds if limit_seconds else 0.0,
-            threshold=limit_seconds,
-            peak=seconds,
-            num_steps=max(0, last.step - self._onset_step),
-            explanation=_explain(phase, kind, seconds, self._onset_step),
+            score=value / threshold if threshold else 0.0,
+            threshold=threshold,
+            peak=value,
+            num_steps=max(0, last.step - onset_step),
+            explanation=_explain(phase, kind, value, onset_step),
         )
 
 
-def _explain(phase: SignalPhase, kind: Kind, seconds: float, step: int) -> str:
+_METRICS: dict[SignalKind, str] = {
+    "silent": SILENCE_SECONDS,
+    "blind": SILENCE_SECONDS,
+    "hang": STEP_SECONDS,
+    "conflict": SESSIONS,
+}
+
+
+def _explain(phase: SignalPhase, kind: SignalKind, seconds: float, step: int) -> str:
     if phase == "close":
         return f"{kind} since step {step} is over"
+    if kind == "conflict":
+        return "a second process speaks for this run: only the first is believed, and nothing is treated"
     if kind == "hang":
         return f"step {step} has been running for {seconds:.0f} s, the trainer says that it is alive"
     if kind == "silent":

@@ -16,9 +16,10 @@ MINUTE_MS = 60_000
 KEY = "p/r"
 
 
-def step(number: int, ts: int, live: bool = True) -> bytes:
+def step(number: int, ts: int, live: bool = True, session: str = "s", attempt: int = 0) -> bytes:
     columns = {LOSS: pack_floats(1.0)}
-    return encode(MetricBatch("p", "r", 0, 0, "s", number, pack_ints(number), pack_ints(ts), columns, live=live))
+    steps, times = pack_ints(number), pack_ints(ts)
+    return encode(MetricBatch("p", "r", attempt, 0, session, number, steps, times, columns, live=live))
 
 
 def kinds(outputs: Sequence[Output]) -> list[tuple[str, str]]:
@@ -68,3 +69,14 @@ def test_windows_alone_say_nothing_of_it() -> None:
     operator = restore(KEY, WINDOW_STATS, None, Arrivals(START_MS))
     operator.update(TELEMETRY.name, step(0, START_MS), START_MS)
     assert operator.on_timer(START_MS + 10 * MINUTE_MS) == []
+
+
+def test_a_second_process_is_a_conflict_once_until_the_next_attempt() -> None:
+    operator = restore(KEY, SIGNALS, None, Arrivals(START_MS))
+    operator.update(TELEMETRY.name, step(0, START_MS), START_MS)
+    (opened,) = operator.update(TELEMETRY.name, step(1, START_MS, session="other"), START_MS)
+    assert operator.update(TELEMETRY.name, step(2, START_MS, session="other"), START_MS) == []
+    (closed,) = operator.update(TELEMETRY.name, step(1, START_MS, session="third", attempt=1), START_MS)
+    assert kinds([opened, closed]) == [("conflict", "open"), ("conflict", "close")]
+    ids = {codec.signals.decode(output.value).incident for output in (opened, closed)}
+    assert len(ids) == 1
