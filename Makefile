@@ -11,7 +11,7 @@ PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
 
-.PHONY: help setup demo test unit check fmt up down status bench device-check clean
+.PHONY: help setup demo test unit check fmt up down status bench scoreboard device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ status: setup ## Show the local stack
 
 bench: setup ## Measure speed as ratios against something in the same run (ARGS=--json)
 	@$(BIN)/python -m holter.infra.bench $(ARGS)
+
+scoreboard: setup ## Holter beside other people's rules (ARGS="--traces DIR --leave-out family --json")
+	@$(BIN)/python -m tests.scoreboard $(ARGS)
 
 device-check: setup ## The checks that need CUDA (skipped where there is none)
 	@$(BIN)/python -m pytest tests -m cuda -rs $(ARGS)

@@ -34,6 +34,7 @@ class Deployment:
     worker_python: str
     keys_file: str | None = None
     policy: str = "cautious"
+    recovery_weights: str = ""
     checkpoint_interval_seconds: float = 10.0
     checkpoint_dir: str | None = None
     from_savepoint: str | None = None
@@ -47,7 +48,8 @@ class Deployment:
             return reader_arguments(self.bootstrap, self.prefix)
         if not self.keys_file:
             raise StackError("watch signs what it decides: name a key file on the workers with --keys-file")
-        return WatchSettings(self.bootstrap, self.prefix, self.keys_file, self.policy).arguments(self.issuer_epoch)
+        settings = WatchSettings(self.bootstrap, self.prefix, self.keys_file, self.policy, self.recovery_weights)
+        return settings.arguments(self.issuer_epoch)
 
     def options(self) -> dict[str, str]:
         interval_ms = round(self.checkpoint_interval_seconds * 1000)

@@ -12,17 +12,22 @@ JOB_NAMES: tuple[JobName, ...] = get_args(JobName)
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """What the one job that may act is told. ``keys_file`` is a path on the workers' machines."""
+    """What the one job that may act is told.
+
+    ``keys_file`` is a path on the workers' machines; ``recovery_weights`` are JSON, empty for the shipped ones.
+    """
 
     bootstrap: str
     prefix: str
     keys_file: str
     policy: str
+    recovery_weights: str = ""
 
     def arguments(self, issuer_epoch: int) -> list[str]:
         return [
             *reader_arguments(self.bootstrap, self.prefix),
             *("--keys-file", self.keys_file, "--policy", self.policy, "--issuer-epoch", str(issuer_epoch)),
+            *(("--recovery-weights", self.recovery_weights) if self.recovery_weights else ()),
         ]
 
 

@@ -5,6 +5,7 @@ Reads telemetry, commands and holds; the stages are windows, signals, decisions,
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from holter.jobs.arguments import common_arguments, job_parser
 from holter.jobs.deployments import open_watch
 from holter.jobs.job import Job, execute
 from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.recovery import RecoveryWeights
 from holter.pipeline.core.run_operator import WATCH_OUTPUTS, WATCH_SOURCES
 
 WATCH = Job("watch", inputs=WATCH_SOURCES, outputs=WATCH_OUTPUTS)
@@ -24,8 +26,16 @@ def main() -> None:
         "--issuer-epoch", type=int, required=True, help="number of this deployment; trainers refuse lower ones"
     )
     parser.add_argument("--policy", choices=sorted(PRESETS), default="cautious", help="default: %(default)s")
+    parser.add_argument(
+        "--recovery-weights", type=_weights, default=RecoveryWeights(), metavar="JSON", help="default: the shipped ones"
+    )
     parsed = parser.parse_args()
-    execute(WATCH, common_arguments(parsed), partial(open_watch, parsed.keys_file, parsed.issuer_epoch, parsed.policy))
+    restore = partial(open_watch, parsed.keys_file, parsed.issuer_epoch, parsed.policy, parsed.recovery_weights)
+    execute(WATCH, common_arguments(parsed), restore)
+
+
+def _weights(text: str) -> RecoveryWeights:
+    return RecoveryWeights(**json.loads(text))
 
 
 if __name__ == "__main__":

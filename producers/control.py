@@ -85,6 +85,13 @@ class Control:
             self._gate.begin_attempt(attempt)
             self.is_pending = False
 
+    def is_due(self, step: int) -> bool:
+        """Whether :meth:`take` would hand out or answer something at the boundary after ``step``."""
+        if not self.is_pending or not self.is_armed:
+            return False
+        with self._lock:
+            return self._gate.is_due(step, self._clock_ms())
+
     def take(self, step: int) -> Latched | None:
         """The action to apply at the boundary after ``step``, if one is due."""
         if not self.is_armed:

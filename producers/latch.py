@@ -101,13 +101,18 @@ class ActionGate:
             return []
         return [Answer(superseded.action, "refused", f"superseded by ordinal {action.ordinal}")]
 
+    def is_due(self, step: int, now_ms: float) -> bool:
+        """Whether the boundary after ``step`` has to do something about what is latched."""
+        latched = self._latched
+        return latched is not None and (now_ms > latched.action.expires_ts or step >= latched.action.first_step)
+
     def take(self, step: int, now_ms: float, on_hold: bool) -> Latched | Answer | None:
         """What the boundary after ``step`` is to do: apply, answer, or (None) nothing yet."""
         if self._latched is None:
             return None
-        latched, action = self._latched, self._latched.action
-        if now_ms <= action.expires_ts and step < action.first_step:
+        if not self.is_due(step, now_ms):
             return None
+        latched, action = self._latched, self._latched.action
         self._latched = None
         self._last_ordinal = action.ordinal
         if now_ms > action.expires_ts:

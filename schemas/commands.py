@@ -38,7 +38,10 @@ class Reject(Struct, tag_field="record", tag="reject", omit_defaults=True, froze
 
 
 class Act(Struct, tag_field="record", tag="act", omit_defaults=True, frozen=True):
-    """A person's own action; it supersedes an outstanding automatic one."""
+    """A person's own action; it supersedes an outstanding automatic one.
+
+    A rollback whose checkpoint is empty goes to the newest healthy one.
+    """
 
     VERSION: ClassVar[int] = 1
 
@@ -51,8 +54,19 @@ class Act(Struct, tag_field="record", tag="act", omit_defaults=True, frozen=True
     v: int = 1
 
 
+class Prior(Struct, frozen=True):
+    """Of ``num`` times on other runs, ``num_recovered`` ended well."""
+
+    num: Annotated[float, Meta(ge=0.0)]
+    num_recovered: Annotated[float, Meta(ge=0.0)]
+
+
 class Policy(Struct, tag_field="record", tag="policy", omit_defaults=True, frozen=True):
-    """Change how a run is treated, from the next record on; fields left out stay as they are."""
+    """Change how a run is treated, from the next record on; fields left out stay as they are.
+
+    ``settings`` are numbers by dotted name, such as ``safety.cooldown_steps``. ``priors`` say what helped on other
+    runs, by kind of incident and effect, such as ``loss_spike/rollback``; they take the place of those sent before.
+    """
 
     VERSION: ClassVar[int] = 1
 
@@ -64,6 +78,7 @@ class Policy(Struct, tag_field="record", tag="policy", omit_defaults=True, froze
     autonomy: Annotated[dict[EffectName, Autonomy], Meta(max_length=20)] = {}
     settings: Annotated[dict[Short, float], Meta(max_length=100)] = {}
     reason: Text = ""
+    priors: Annotated[dict[Short, Prior], Meta(max_length=200)] = {}
     v: int = 1
 
 

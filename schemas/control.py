@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from holter.schemas.bounds import Attempt, Count, EffectName, Id, Millis, Name, Ordinal, Short, Step, Text
 
 LearningRateRatio = Annotated[float, Meta(ge=0.1, le=1.0)]
+Authority = Literal["run", "policy", "approval", "person"]
+"""By what an action may be applied: the run's own autonomy, a person's ``Policy`` command that freed the effects, a
+person's approval of the very action, or a person's order. All but the first go beyond the autonomy that the run
+started with; none goes beyond what it allows."""
 
 
-class LrFactor(Struct, tag_field="effect", tag="lr_factor", frozen=True):
+class LrFactor(Struct, tag_field="effect", tag="lr_factor", omit_defaults=True, frozen=True):
     """Multiply every group's learning rate, present and scheduled, by ``factor`` of what the user configured."""
 
     factor: LearningRateRatio
+    ramp_steps: Count = 0
+    """Over how many steps it goes back to 1, evenly; 0 keeps it."""
 
 
-class MomentumReset(Struct, tag_field="effect", tag="momentum_reset", frozen=True):
+class MomentumReset(Struct, tag_field="effect", tag="momentum_reset", omit_defaults=True, frozen=True):
     """Clear the optimizer's moments, so that a contaminated history ends."""
+
+    worst_groups: Count = 0
+    """Only of so many parameter groups, those whose moments are out of proportion most; 0 is all of them."""
 
 
 class Rollback(Struct, tag_field="effect", tag="rollback", frozen=True):
@@ -37,8 +46,12 @@ class SkipRange(Struct, tag_field="effect", tag="skip_range", frozen=True):
     from_step: Step
 
 
-class ClipAdjust(Struct, tag_field="effect", tag="clip_adjust", frozen=True):
+class ClipAdjust(Struct, tag_field="effect", tag="clip_adjust", omit_defaults=True, frozen=True):
+    """Clip gradients at ``factor`` times the norm that the user configured."""
+
     factor: Annotated[float, Meta(gt=0.0, le=1.0)]
+    ramp_steps: Count = 0
+    """As in :class:`LrFactor`."""
 
 
 class RebuildStage(Struct, tag_field="effect", tag="rebuild_stage", frozen=True):
@@ -94,6 +107,7 @@ class Action(Struct, tag_field="record", tag="action", omit_defaults=True, froze
     seq: Count
     issuer_epoch: Count
     reason: Text = ""
+    authority: Authority = "run"
     v: int = 1
 
 

@@ -23,6 +23,10 @@ from holter.schemas.bounds import (
 )
 
 
+Answer = Literal["", "done", "stale", "refused"]
+"""``stale``: what it was about is no longer so. ``refused``: a rule forbids it, which ``held`` names."""
+
+
 class Option(Struct, omit_defaults=True, frozen=True):
     """One thing that could be done. ``cost_seconds`` is the expected loss of job time, where it was computed."""
 
@@ -37,7 +41,10 @@ class Decision(Struct, tag_field="record", tag="decision", omit_defaults=True, f
     """``choice`` names one of ``options``; the passive one is ``monitor``.
 
     ``action`` is the id of the action that was issued, empty where nothing was: nothing to do, shadow, or ``held``
-    by a rule of safety, which it names.
+    by a rule of safety, which it names. Where it waits for a person, ``digest`` is that of the action to approve.
+
+    What a ``person`` ordered is answered by a decision, too: ``choice`` is then the command, ``answers`` the id of the
+    decision that it was about (its own id where there is none), and ``answer`` what became of it.
     """
 
     VERSION: ClassVar[int] = 1
@@ -60,6 +67,9 @@ class Decision(Struct, tag_field="record", tag="decision", omit_defaults=True, f
     action: Annotated[str, Meta(max_length=64)] = ""
     digest: Digest = ""
     held: Text = ""
+    person: Short = ""
+    answers: Annotated[str, Meta(max_length=64)] = ""
+    answer: Answer = ""
     v: int = 1
 
 

@@ -31,7 +31,8 @@ class Signal(Struct, tag_field="record", tag="signal", omit_defaults=True, froze
 
     ``step`` and ``seq`` name the record that caused it. ``value`` stands against ``baseline``; ``score`` is what the
     rule computed and ``threshold`` what it had to exceed. ``evidence`` are the last values of the metric, oldest
-    first. ``moved`` are the terms of the logit of ``p_recover``, by feature.
+    first. From ``band_low`` to ``band_high`` values of the metric were ordinary at this step. ``features`` are what
+    ``p_recover`` was computed from, raw, by name; ``moved`` are the terms of its logit, by feature.
     """
 
     VERSION: ClassVar[int] = 1
@@ -64,4 +65,7 @@ class Signal(Struct, tag_field="record", tag="signal", omit_defaults=True, froze
     explanation: Text = ""
     origin: Literal["watch", "worker"] = "watch"
     live: bool = True
+    features: Annotated[dict[Short, float], Meta(max_length=32)] = {}
+    band_low: float | None = None
+    band_high: float | None = None
     v: int = 1

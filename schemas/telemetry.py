@@ -37,6 +37,8 @@ LOSS = "train/loss"
 GRAD_NORM = "train/grad_norm"
 UPDATE_NORM = "train/update_norm"
 LEARNING_RATE = "optim/lr"
+LOSS_SCALE = "optim/loss_scale"
+VAL_LOSS = "eval/loss"
 STEP_SECONDS = "perf/step_seconds"
 
 Column = Annotated[bytes, Meta(min_length=8, max_length=8 * MAX_STEPS)]

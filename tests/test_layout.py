@@ -27,6 +27,8 @@ ALLOWED = {
         "holter.pipeline.loader",
     ),
     "holter.pipeline.local": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus", "holter.pipeline.local"),
+    "holter.pipeline.replay": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.replay"),
+    "holter.pipeline.fit": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.replay", "holter.pipeline.fit"),
     "holter.pipeline.cli": ("holter",),
     "holter.producers": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus", "holter.producers"),
     "holter.jobs": ("holter.schemas", "holter.pipeline.core", "holter.jobs"),
@@ -36,7 +38,7 @@ ALLOWED = {
 
 OUTSIDE = {
     "holter.schemas": {"msgspec"},
-    "holter.pipeline.core": {"msgspec", "numpy", "scipy"},
+    "holter.pipeline.core": {"msgspec", "numpy", "scipy", "ddsketch"},
 }
 ONLY_IN = {
     "torch": ("holter.producers.torch", "holter.producers.examples", "holter.infra.demo", "holter.infra.bench"),

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,8 @@ from holter.infra.restore_points import job_savepoints
 from holter.infra.settings import HomeLayout, home_from_env
 from holter.infra.state import StackState, StateFile
 from holter.pipeline.cli.stack import known_policy, reported_failures
+from holter.pipeline.fit.errors import BadWeightsFile
+from holter.pipeline.fit.weights_file import read_weights
 from holter.schemas.signed import KEYS_FILE_VARIABLE
 from holter.schemas.topics import PREFIX_VARIABLE
 
@@ -47,6 +50,9 @@ def submit_job(
     policy: Annotated[
         str, typer.Option(callback=known_policy, help="cautious, patient or report; for watch.")
     ] = "cautious",
+    recovery_weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Coefficients that `holter fit --out` wrote; for watch.")
+    ] = None,
     from_savepoint: Annotated[
         str | None, typer.Option(metavar="PATH", help="Savepoint or retained checkpoint to go on from.")
     ] = None,
@@ -77,6 +83,7 @@ def submit_job(
             worker_python=worker_python,
             keys_file=keys_file or os.environ.get(KEYS_FILE_VARIABLE) or state.keys_file or None,
             policy=policy,
+            recovery_weights=_weights(recovery_weights),
             checkpoint_dir=checkpoint_dir,
             from_savepoint=from_savepoint,
             environ=os.environ,
@@ -129,6 +136,13 @@ def stop(
         else:
             rest.cancel(job.job_id)
             Console(stderr=True).print(f"{job.name} was told to end; its last checkpoint stays.", highlight=False)
+
+
+def _weights(path: Path | None) -> str:
+    try:
+        return json.dumps(asdict(read_weights(path))) if path else ""
+    except BadWeightsFile as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _stack_state() -> StackState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from holter.pipeline.cli import jobs, migrate, schema, sql, stack, sync, topics
+from holter.pipeline.cli import control, fit, jobs, migrate, replay, schema, sql, stack, sync, topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,9 +17,17 @@ app.command()(stack.up)
 app.command()(stack.down)
 app.command()(stack.status)
 app.command()(sql.sql)
+app.command()(fit.fit)
 app.command()(migrate.migrate)
+app.command()(replay.replay)
 app.command()(sync.sync)
 app.command()(schema.schema)
+app.command()(control.hold)
+app.command()(control.release)
+app.command()(control.approve)
+app.command()(control.reject)
+app.command()(control.act)
+app.command()(control.policy)
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
 

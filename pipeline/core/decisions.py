@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
-
-from msgspec import Struct
+from collections.abc import Mapping
 
 from holter.pipeline.core.decide.checkpoints import Checkpoint, CheckpointHealth, CheckpointState
-from holter.pipeline.core.decide.outcomes import MEASURED_AFTER_STEPS, PendingOutcome, measure
-from holter.pipeline.core.decide.policy import MONITOR, PRESETS, Choice, Situation, effect_names, options
-from holter.pipeline.core.decide.safety import Outstanding, Safety, SafetySettings, SafetyState
+from holter.pipeline.core.decide.course import CourseTracker
+from holter.pipeline.core.decide.decision_state import DecisionState
+from holter.pipeline.core.decide.issuing import Issuer, View
+from holter.pipeline.core.decide.orders import Orders, rejection
+from holter.pipeline.core.decide.outcomes import MEASURED_AFTER_STEPS
+from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, effect_names, options, policy_named
+from holter.pipeline.core.decide.progress import Progress
+from holter.pipeline.core.decide.safety import Price, Safety, SafetySettings, SafetyState
+from holter.pipeline.core.decide.settings import PolicySettings, SettingError, adjusted
+from holter.pipeline.core.decide.writer import Heard, Order, Said, Writer
 from holter.pipeline.core.incidents import Incident
-from holter.pipeline.core.recent import RecentValues
 from holter.pipeline.core.stats.rolling import RollingMedian
 from holter.pipeline.core.steps import StepRecord
-from holter.schemas import encode, record_id, topics
-from holter.schemas.control import Action, Health
+from holter.schemas.bounds import Autonomy
+from holter.schemas.commands import Command, HoldState
+from holter.schemas.control import Action, Health, Rollback
 from holter.schemas.decisions import Decision, Outcome
-from holter.schemas.digests import digest
 from holter.schemas.telemetry import (
     STEP_SECONDS,
     Ack,
@@ -29,32 +33,14 @@ from holter.schemas.telemetry import (
     Started,
 )
 
+__all__ = ["DecisionStage", "DecisionState", "View"]
+
 Verdict = Decision | Outcome | Action | Health
 
-
-class DecisionState(Struct):
-    policy: str
-    safety: SafetyState
-    checkpoints: CheckpointState
-    step_seconds: list[float] = []
-    lr_factor: float = 1.0
-    told: tuple[str, str, str] = ("", "", "")
-    """Incident, choice and what held it back, as last decided."""
-    pending: PendingOutcome | None = None
-
-
-class View(Protocol):
-    """What the stage before says of the run at this step."""
-
-    @property
-    def incident(self) -> Incident | None:
-        """The open one."""
-
-    @property
-    def recent(self) -> RecentValues: ...
-
-    def is_outside_band(self, incident: Incident) -> bool:
-        """Whether the level of the loss is above the incident's band."""
+WAITS = "waits for approval"
+_APPROVAL_WINDOW_STEPS = 1_000_000
+_NOTHING_TOLD = ("", "", "")
+_LEVEL_OF = 9
 
 
 class DecisionStage:
@@ -73,36 +59,46 @@ class DecisionStage:
         safety: SafetySettings | None = None,
         state: DecisionState | None = None,
     ) -> None:
-        self._project = project
-        self._run = run
-        self._epoch = issuer_epoch
-        kept = state or DecisionState(policy, SafetyState(), CheckpointState())
-        self.policy = kept.policy
-        self.safety = Safety(safety or SafetySettings(), kept.safety)
+        self._kept = kept = state or DecisionState(policy, SafetyState(), CheckpointState())
+        self._base = PolicySettings(safety=safety or SafetySettings())
+        self._writer = Writer(project, run, issuer_epoch)
+        self.safety = Safety(self._base.safety, kept.safety)
         self.checkpoints = CheckpointHealth(kept.checkpoints)
+        self._course = CourseTracker(kept.course)
+        self._progress = Progress(kept.progress)
         self._step_seconds = RollingMedian(65)
         self._step_seconds.restore(list(range(len(kept.step_seconds))), kept.step_seconds)
-        self._lr_factor = kept.lr_factor
-        self._told = kept.told
-        self._pending = kept.pending
+        self._issuer = Issuer(kept, self.safety, self._writer)
+        self._orders = Orders(kept, self.safety, self.checkpoints, self._issuer, self._writer)
+        self._last: StepRecord | None = None
+        self._configure()
+
+    @property
+    def policy(self) -> str:
+        return self._kept.policy
 
     def update(self, record: StepRecord, view: View, now: int) -> list[Verdict]:
         """Takes one judged step with what the signals stage made of it."""
+        self._last = record
         self.safety.step(record.ts)
+        self._course.note(record)
         seconds = record.values.get(STEP_SECONDS)
         if seconds is not None and math.isfinite(seconds):
             self._step_seconds.push(record.step, seconds)
         verdicts: list[Verdict] = []
-        if self._pending is not None and self.safety.state.num_executed >= self._pending.due:
-            verdicts.append(self._outcome(record, self._pending, view))
+        pending = self._kept.pending
+        if pending is not None and self.safety.state.num_executed >= pending.due:
+            verdicts += self._issuer.settle(record, view)
         incident = view.incident
+        if self._kept.proposal is not None:
+            self._review_proposal(record, incident)
         if incident is not None:
-            if incident.num_records == 1:
-                self.checkpoints.incident_opened(incident.onset_step)
             verdicts += self._decide(record, incident, view, now)
+        elif self._progress.is_due(record.step):
+            self._progress.mark(record.step, view.recent.median_loss(_LEVEL_OF))
         healthy = self.checkpoints.advance(record.step, incident is not None)
         if healthy is not None:
-            verdicts.append(self._health(record, healthy))
+            verdicts.append(self._writer.health(record, healthy))
         return verdicts
 
     def on_event(self, record: RunEvent) -> None:
@@ -119,165 +115,229 @@ class DecisionStage:
 
     def on_ack(self, ack: Ack, incident: Incident | None) -> None:
         """Takes a trainer's answer to an action."""
-        ended = self.safety.acknowledged(ack.action, ack.ordinal, ack.action_attempt)
+        ended = self.safety.acknowledged(ack.action, ack.ordinal, ack.action_attempt, ack.status, _lost_steps(ack))
+        pending = self._kept.pending
+        if pending is not None and pending.action != ack.action:
+            pending = None
         if ack.status != "applied":
-            if self._pending is not None and self._pending.action == ack.action:
-                self._pending = None
+            if pending is not None:
+                self._kept.pending = None
+            if ended is not None and ended.checkpoint and not self._is_healthy(ended.checkpoint):
+                self.safety.may_retry_at_once()
             return
         for effect in ack.effects:
             if effect.effect == "lr_factor" and effect.after is not None:
-                self._lr_factor = effect.after
+                self._kept.lr_factor = effect.after
+                self._kept.lr_ramp = (self.safety.state.num_executed, ended.lr_ramp_steps if ended else 0)
         if ended is None:
             return
         if incident is not None and incident.id == ended.incident:
             incident.applied.extend(effect for effect in ended.effects if effect not in incident.applied)
-        if self._pending is not None and self._pending.action == ended.action:
-            self._pending.due = self.safety.state.num_executed + MEASURED_AFTER_STEPS
+        if pending is not None:
+            pending.is_applied = True
+            pending.due = self.safety.state.num_executed + MEASURED_AFTER_STEPS
+
+    def on_command(self, command: Command | HoldState, view: View, now: int) -> list[Verdict]:
+        """Takes what a person ordered, its signature checked; says what became of it."""
+        if self._last is not None:
+            self._kept.last = _heard(self._last)
+        answers = self._orders.take(command, view, now)
+        self._configure()
+        return [*answers]
 
     def begin_attempt(self, attempt: int, kept_step: int) -> None:
         self.safety.begin_attempt(attempt)
         self.checkpoints.rewind(kept_step)
-        self._told = ("", "", "")
+        self._course.rewind(kept_step)
+        self._progress.rewind(kept_step)
+        self._kept.told = _NOTHING_TOLD
+        self._kept.proposal = None
 
     def state(self) -> DecisionState:
-        return DecisionState(
-            self.policy,
-            self.safety.state,
-            self.checkpoints.state,
-            self._step_seconds.values(),
-            self._lr_factor,
-            self._told,
-            self._pending,
-        )
+        kept = self._kept
+        kept.step_seconds = self._step_seconds.values()
+        kept.course = self._course.state()
+        kept.progress = self._progress.state
+        if self._last is not None:
+            kept.last = _heard(self._last)
+        return kept
+
+    def _configure(self) -> None:
+        """Settings may have come by command; one that this release does not know is left out."""
+        settings = self._base
+        for name, value in self._kept.settings.items():
+            try:
+                settings = adjusted(settings, {name: value})
+            except SettingError:
+                continue
+        self._settings = settings
+        self.safety.settings = settings.safety
+        self._policy = policy_named(self._kept.policy, settings.cost)
 
     def _decide(self, record: StepRecord, incident: Incident, view: View, now: int) -> list[Verdict]:
+        if incident.num_records == 1:
+            self.checkpoints.incident_opened(incident.onset_step)
+        self._count(incident)
+        remark = self._set_aside_what_failed(incident)
         situation = self._situation(record, incident, view)
-        choice = PRESETS[self.policy](situation)
-        effects = effect_names(choice)
+        choice = self._policy(situation)
+        if remark:
+            choice = choice._replace(reason=f"{remark}; {choice.reason}")
+        if choice.name == MONITOR:
+            return self._tell(record, situation, choice, "", None, is_issued=False)
+        return self._weigh(record, situation, choice, view, now)
+
+    def _weigh(self, record: StepRecord, situation: Situation, choice: Choice, view: View, now: int) -> list[Verdict]:
+        """Something is to be done: it is issued, proposed or held back."""
+        names, incident = effect_names(choice), situation.incident
         is_live = record.live and now - record.ts <= self.safety.settings.max_age_ms
-        held = "" if choice.name == MONITOR else self.safety.refusal(effects, is_live)
-        told = (incident.id, choice.name, held)
-        if told == self._told or self._is_underway(incident, choice):
+        price = self._price(situation, choice)
+        mode = self.safety.mode(names)
+        held = self._objection(situation, choice, price, is_live)
+        if self._is_underway(incident, choice):
             return []
-        self._told = told
-        action = None if held or choice.name == MONITOR else self._act(record, incident, choice, view)
-        decision = self._decision(record, situation, choice, held, action)
-        return [decision] if action is None else [decision, action]
+        if held or mode == "shadow" or (incident.id, choice.name, held or WAITS) == self._kept.told:
+            return self._tell(record, situation, choice, held, None, is_issued=False)
+        action = self._issuer.make(record, self._order(record, incident, choice, mode))
+        self._kept.told = _NOTHING_TOLD
+        if mode == "approve":
+            self._issuer.propose(self._writer.decision_id(record, incident.id), action, incident.kind, price)
+            return self._tell(record, situation, choice, WAITS, action, is_issued=False)
+        told = self._issuer.issue(record, action, incident.kind, price, view)
+        return [*told, *self._tell(record, situation, choice, "", action, is_issued=True), action]
+
+    def _objection(self, situation: Situation, choice: Choice, price: Price, is_live: bool) -> str:
+        """Why the choice may be neither issued nor proposed; empty when it may."""
+        names, safety = effect_names(choice), self.safety
+        if rejection(situation.incident.id, names) in self._kept.rejected:
+            return "a person rejected it"
+        mode = safety.mode(names)
+        return (
+            safety.prohibition(names)
+            or ("autonomy is shadow" if mode == "shadow" else "")
+            or safety.out_of_bounds(choice.effects)
+            or safety.not_now(is_live)
+            or safety.not_again(price)
+        )
+
+    def _tell(
+        self,
+        record: StepRecord,
+        situation: Situation,
+        choice: Choice,
+        held: str,
+        action: Action | None,
+        is_issued: bool,
+    ) -> list[Verdict]:
+        """A decision, unless the same was said last of this incident."""
+        incident = situation.incident
+        told = (incident.id, choice.name, held)
+        if told == self._kept.told:
+            return []
+        self._kept.told = told
+        mode = self.safety.mode(effect_names(choice))
+        weighed = choice.options or options(situation)
+        said = Said(self._kept.policy, mode, weighed, choice.name, choice.reason, held)
+        return [self._writer.decision(record, incident.id, incident.p_recover, said, action, is_issued)]
 
     def _is_underway(self, incident: Incident, choice: Choice) -> bool:
-        """Whether this choice was issued for this incident and waits for its answer: nothing new to say."""
-        outstanding = self.safety.state.outstanding
-        return (
-            outstanding is not None
-            and outstanding.incident == incident.id
-            and outstanding.effects == effect_names(choice)
+        """Whether this choice was issued or proposed for this incident and waits for its answer."""
+        waiting = (self.safety.state.outstanding, self._kept.proposal)
+        names = effect_names(choice)
+        return any(each is not None and each.incident == incident.id and each.effects == names for each in waiting)
+
+    def _review_proposal(self, record: StepRecord, incident: Incident | None) -> None:
+        """It is withdrawn with its incident; when its time is over it may be made anew."""
+        proposal = self._kept.proposal
+        assert proposal is not None
+        if incident is None or incident.id != proposal.incident:
+            self._kept.proposal = None
+        elif record.ts > proposal.expires_ts:
+            self._kept.proposal, self._kept.told = None, _NOTHING_TOLD
+
+    def _order(self, record: StepRecord, incident: Incident, choice: Choice, mode: Autonomy) -> Order:
+        settings, asks = self.safety.settings, mode == "approve"
+        return Order(
+            incident=incident.id,
+            effects=choice.effects,
+            reason=choice.reason,
+            authority="approval" if asks else self.safety.authority(effect_names(choice)),
+            decided_ts=record.ts,
+            lifetime_ms=settings.approval_lifetime_ms if asks else settings.action_lifetime_ms,
+            window_steps=_APPROVAL_WINDOW_STEPS if asks else settings.action_window_steps,
         )
 
     def _situation(self, record: StepRecord, incident: Incident, view: View) -> Situation:
-        target = self.checkpoints.newest_healthy(incident.onset_step)
+        targets = self.checkpoints.healthy_before(incident.onset_step)
         return Situation(
             incident=incident,
             step=record.step,
             non_finite=view.recent.loss_reached_weights() or view.recent.num_grads_reached_weights() > 0,
             outside_band=view.is_outside_band(incident),
-            checkpoint=target,
-            load_seconds=self.checkpoints.load_seconds(target) if target else 0.0,
-            step_seconds=self._step_seconds.median() if len(self._step_seconds) else 0.0,
-            lr_factor=self._lr_factor,
+            checkpoint=targets[0] if targets else None,
+            load_seconds=self.checkpoints.load_seconds(targets[0]) if targets else 0.0,
+            step_seconds=self._median_step_seconds(),
+            lr_factor=self._lr_factor(),
+            older_checkpoints=targets[1:],
+            course=self._course.follow(incident, self._progress, self._settings.cost.patience_steps),
+            applicable=self.safety.applicable(),
+            num_tried=self.safety.num_tried(incident.kind),
+            helped=self._kept.helped,
+            priors=self._kept.priors,
+            clips="clip_adjust" in self.safety.state.effects,
+            lr_floor=self.safety.settings.lr_floor,
+            num_alike=self._num_alike(incident),
         )
 
-    def _act(self, record: StepRecord, incident: Incident, choice: Choice, view: View) -> Action:
-        state, settings = self.safety.state, self.safety.settings
-        ordinal = state.ordinal + 1
-        action = Action(
-            id=record_id(topics.CONTROL.name, self._project, self._run, record.attempt, incident.id, ordinal),
-            project=self._project,
-            run=self._run,
-            attempt=record.attempt,
-            ordinal=ordinal,
-            incident=incident.id,
-            effects=list(choice.effects),
-            decided_ts=record.ts,
-            expires_ts=record.ts + settings.action_lifetime_ms,
-            first_step=record.step,
-            last_step=record.step + settings.action_window_steps,
-            seq=record.seq,
-            issuer_epoch=self._epoch,
-            reason=choice.reason,
+    def _price(self, situation: Situation, choice: Choice) -> Price:
+        lost_steps = sum(
+            max(0, situation.step - effect.step) for effect in choice.effects if isinstance(effect, Rollback)
         )
-        self.safety.issued(
-            Outstanding(action.id, ordinal, action.expires_ts, action.last_step, effect_names(choice), incident.id)
-        )
-        self._pending = self._expect(record, incident, action, view)
-        return action
+        seconds = lost_steps * situation.step_seconds + (situation.load_seconds if lost_steps else 0.0)
+        return Price(lost_steps, seconds, situation.non_finite)
 
-    def _expect(self, record: StepRecord, incident: Incident, action: Action, view: View) -> PendingOutcome:
-        restored = next((effect.step for effect in action.effects if hasattr(effect, "step")), record.step)
-        return PendingOutcome(
-            action=action.id,
-            incident=incident.id,
-            level_before=view.recent.median_loss(9),
-            base_loss=incident.base_loss,
-            scale=incident.scale,
-            due=self.safety.state.num_executed + MEASURED_AFTER_STEPS + self.safety.settings.action_window_steps,
-            lost_steps=max(0, record.step - restored),
-        )
+    def _set_aside_what_failed(self, incident: Incident) -> str:
+        """The loop breaker: a checkpoint after which the same came again often enough is no target any more."""
+        tried: Mapping[str, int] = self.safety.num_tried(incident.kind)
+        most = self.safety.settings.max_same_rollbacks
+        failed = [name for name, num in tried.items() if num >= most and self._is_healthy(name)]
+        for name in failed:
+            self.checkpoints.quarantined(name)
+        return f"after {', '.join(failed)} the same came again {most} times: set aside" if failed else ""
 
-    def _decision(
-        self, record: StepRecord, situation: Situation, choice: Choice, held: str, action: Action | None
-    ) -> Decision:
-        incident = situation.incident
-        return Decision(
-            id=record_id(topics.DECISIONS.name, self._project, self._run, record.attempt, incident.id, record.step),
-            project=self._project,
-            run=self._run,
-            attempt=record.attempt,
-            rank=record.rank,
-            step=record.step,
-            seq=record.seq,
-            ts=record.ts,
-            incident=incident.id,
-            policy=self.policy,
-            mode=self.safety.mode(effect_names(choice)),
-            options=options(situation),
-            choice=choice.name,
-            reason=choice.reason,
-            p_recover=incident.p_recover,
-            action=action.id if action else "",
-            digest=digest(encode(action)) if action else "",
-            held=held,
-        )
+    def _count(self, incident: Incident) -> None:
+        if self._kept.counted != incident.id:
+            self._kept.counted = incident.id
+            self._kept.num_by_kind[incident.kind] = self._num_of(incident) + 1
 
-    def _health(self, record: StepRecord, checkpoint: Checkpoint) -> Health:
-        return Health(
-            id=record_id(topics.CONTROL.name, self._project, self._run, record.attempt, "health", checkpoint.step),
-            project=self._project,
-            run=self._run,
-            attempt=record.attempt,
-            checkpoint=checkpoint.name,
-            step=checkpoint.step,
-            ts=record.ts,
-            seq=record.seq,
-            issuer_epoch=self._epoch,
-        )
+    def _num_alike(self, incident: Incident) -> int:
+        return max(0, self._num_of(incident) - 1)
 
-    def _outcome(self, record: StepRecord, pending: PendingOutcome, view: View) -> Outcome:
-        self._pending = None
-        measured = measure(pending, view.recent.median_loss(9))
-        return Outcome(
-            id=record_id(topics.DECISIONS.name, self._project, self._run, pending.action, "outcome"),
-            project=self._project,
-            run=self._run,
-            attempt=record.attempt,
-            rank=record.rank,
-            step=record.step,
-            seq=record.seq,
-            ts=record.ts,
-            action=pending.action,
-            incident=pending.incident,
-            result=measured.result,
-            level_before=pending.level_before,
-            level_after=measured.level_after,
-            num_steps=MEASURED_AFTER_STEPS,
-            lost_steps=pending.lost_steps,
-        )
+    def _num_of(self, incident: Incident) -> int:
+        return self._kept.num_by_kind.get(incident.kind, 0)
+
+    def _lr_factor(self) -> float:
+        """As it is by now, ramped back up."""
+        factor, (begun_at, num_steps) = self._kept.lr_factor, self._kept.lr_ramp
+        if not num_steps:
+            return factor
+        done = (self.safety.state.num_executed - begun_at) / num_steps
+        return factor + (1.0 - factor) * min(1.0, done)
+
+    def _median_step_seconds(self) -> float:
+        return self._step_seconds.median() if len(self._step_seconds) else 0.0
+
+    def _is_healthy(self, name: str) -> bool:
+        return any(kept.name == name for kept in self.checkpoints.state.healthy)
+
+
+def _lost_steps(ack: Ack) -> int:
+    """What a rollback threw away."""
+    for effect in ack.effects:
+        if effect.effect == "rollback" and effect.before is not None and effect.after is not None:
+            return max(0, int(effect.before - effect.after))
+    return 0
+
+
+def _heard(record: StepRecord) -> Heard:
+    return Heard(record.attempt, record.rank, record.step, record.ts, record.seq)

@@ -75,6 +75,13 @@ class RecentValues:
         half = len(losses) // 2
         return _finite_median(deque(losses[half:]), half), _finite_median(deque(losses[:half]), half)
 
+    def extent(self) -> tuple[float, float, float]:
+        """Lowest, highest and median of the kept losses; NaN unless all 16 are there and finite."""
+        losses = self.losses
+        if len(losses) < NUM_RECENT or not math.isfinite(sum(losses)):
+            return math.nan, math.nan, math.nan
+        return min(losses), max(losses), median(losses)
+
     def loss_reached_weights(self) -> bool:
         return _reached(self.loss_flags) > 0
 

@@ -1,7 +1,8 @@
 """P(recover): how likely a run in an open incident heals by itself.
 
 A logit over scale-free features. Its weights were set by hand on labelled public training logs; a high peak does not
-mean lost, what tells a lost run is non-finite values, a gradient that stays high, and nothing being given back.
+mean lost, what tells a lost run is non-finite values, a gradient that stays high, a level that does not move, and
+nothing being given back.
 """
 
 from __future__ import annotations
@@ -10,16 +11,30 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+_USUAL_EXCESS = math.log(3.0)
+_USUAL_RISE = math.log(10.0)
+_UNTOUCHED, _UNTOUCHED_SHARE = 0.01, 0.4
+"""A gradient that the loss does not feel counts for less."""
+_FAST = 0.1
+"""A loss that closes this share of its gap in eight records is on its way back."""
+
 
 @dataclass(frozen=True)
 class RecoveryWeights:
-    base: float = 2.2
-    healed_before: float = 0.4
-    non_finite_loss: float = -4.5
+    base: float = 1.9
+    healed_before: float = 0.25
+    non_finite_loss: float = -4.7
     non_finite_grad: float = -2.5
-    grad_excess: float = -1.0
-    given_back: float = 0.8
-    still_above: float = -0.5
+    grad_excess: float = -1.1
+    grad_rise: float = -1.0
+    collapse: float = -4.2
+    divergence: float = -1.0
+    plateau: float = -3.2
+    stuck: float = -3.4
+    closing: float = 0.8
+    given_back: float = 0.6
+    still_above: float = -0.7
+    lost_progress: float = -0.8
 
 
 class RecoveryFeatures(NamedTuple):
@@ -34,16 +49,30 @@ class RecoveryFeatures(NamedTuple):
         num_records: records since the onset.
         given_back: share of the excursion that was given back, in [0, 1].
         still_above: (median of the last 3 losses - baseline) / max(|level|, a third of the starting level).
+        is_plateau: whether the loss lies still above its baseline.
+        is_stuck: whether nothing of the gap was closed lately, or the gradient norm stays high.
+        lost_progress: share of what the run had learned that is lost at present, in [0, 2].
+        closing: share of the gap that was closed between the last 8 losses and the 8 before; negative while it grows.
+        log_lowest_grad: ln of the lowest level of the gradient norm in this run, NaN where unknown.
+        is_collapse: whether the loss is nothing, or one value.
+        is_divergence: whether the loss slowly left the best level it had.
     """
 
-    num_healed: int
-    loss_non_finite: bool
-    num_non_finite_grads: int
-    log_grad: float
-    log_base_grad: float
-    num_records: int
-    given_back: float
-    still_above: float
+    num_healed: int = 0
+    loss_non_finite: bool = False
+    num_non_finite_grads: int = 0
+    log_grad: float = math.nan
+    log_base_grad: float = math.nan
+    num_records: int = 0
+    given_back: float = 0.0
+    still_above: float = 0.0
+    is_plateau: bool = False
+    is_stuck: bool = False
+    lost_progress: float = 0.0
+    closing: float = 0.0
+    log_lowest_grad: float = math.nan
+    is_collapse: bool = False
+    is_divergence: bool = False
 
 
 class Estimate(NamedTuple):
@@ -55,7 +84,7 @@ class Estimate(NamedTuple):
 def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
     """The probability and the terms that made it.
 
-    >>> calm = RecoveryFeatures(0, False, 0, 0.0, 0.0, 10, 1.0, 0.0)
+    >>> calm = RecoveryFeatures(num_records=10, given_back=1.0)
     >>> round(estimate(calm, RecoveryWeights()).p_recover, 3)
     0.953
     >>> round(estimate(calm._replace(loss_non_finite=True), RecoveryWeights()).p_recover, 3)
@@ -63,25 +92,31 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
     """
     maturity = min(1.0, features.num_records / 10.0)
     still_above = min(2.0, max(0.0, features.still_above))
+    kept = 1.0 - features.given_back
+    touched = 1.0 if features.still_above > _UNTOUCHED else _UNTOUCHED_SHARE
     terms = {
         "base": weights.base,
         "healed_before": weights.healed_before * min(2, features.num_healed),
         "non_finite_loss": weights.non_finite_loss * features.loss_non_finite,
         "non_finite_grad": weights.non_finite_grad * min(1.0, features.num_non_finite_grads / 3.0),
-        "grad_excess": weights.grad_excess * _grad_excess(features.log_grad, features.log_base_grad),
+        "grad_excess": weights.grad_excess * touched * _above(features.log_grad, features.log_base_grad, _USUAL_EXCESS),
+        "plateau": weights.plateau * features.is_plateau,
+        "stuck": weights.stuck * features.is_stuck,
+        "grad_rise": weights.grad_rise * _above(features.log_grad, features.log_lowest_grad, _USUAL_RISE),
+        "collapse": weights.collapse * features.is_collapse,
+        "divergence": weights.divergence * features.is_divergence,
+        "closing": weights.closing * maturity * min(1.0, max(-1.0, features.closing / _FAST)),
         "given_back": weights.given_back * maturity * features.given_back,
-        "still_above": weights.still_above * maturity * still_above * (1.0 - features.given_back),
+        "still_above": weights.still_above * maturity * still_above * kept,
+        "lost_progress": weights.lost_progress * maturity * min(1.0, max(0.0, features.lost_progress)),
     }
     logit = sum(terms.values())
     moved = {name: round(term, 6) for name, term in terms.items() if term}
     return Estimate(1.0 / (1.0 + math.exp(-logit)), moved)
 
 
-def _grad_excess(log_grad: float, log_base_grad: float) -> float:
-    """How far the gradient is above both 20 and its own baseline, in nats, at most 8; 0 where it is unknown."""
-    if math.isnan(log_grad):
+def _above(log_grad: float, log_base: float, usual: float) -> float:
+    """How far the gradient is above its baseline and what is usual, in nats, at most 8; 0 where it is unknown."""
+    if math.isnan(log_grad) or math.isnan(log_base):
         return 0.0
-    base = math.log(20.0)
-    if not math.isnan(log_base_grad):
-        base = max(base, log_base_grad)
-    return min(8.0, max(0.0, log_grad - base))
+    return min(8.0, max(0.0, log_grad - log_base - usual))

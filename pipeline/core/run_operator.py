@@ -16,12 +16,12 @@ from holter.pipeline.core.decide.policy import PRESETS
 from holter.pipeline.core.decisions import DecisionStage, DecisionState
 from holter.pipeline.core.intake import Intake, IntakeState
 from holter.pipeline.core.operator import Operator, Output, StateVersionError
-from holter.pipeline.core.signals import SignalStage, SignalState
+from holter.pipeline.core.signals import SignalSettings, SignalStage, SignalState
 from holter.pipeline.core.silence import Arrivals, SilenceStage, SilenceState
 from holter.pipeline.core.steps import StepRecord, steps_of
 from holter.pipeline.core.windows import WindowStage, WindowState
 from holter.schemas import InvalidRecord, Key, Keyring, codec, encode, topics
-from holter.schemas.commands import Hold, Policy
+from holter.schemas.commands import Command, HoldState
 from holter.schemas.control import Action, Health
 from holter.schemas.signals import Signal
 from holter.schemas.telemetry import Ack, Finished, MetricBatch, RunEvent, Started, Telemetry
@@ -45,6 +45,7 @@ class Deployment:
         sources: topics that are read; their order is part of the stored state.
         signer: signs control; needed where there are decisions.
         keyring: opens what people sign.
+        settings: of the signals stage.
     """
 
     outputs: tuple[Topic, ...]
@@ -56,6 +57,7 @@ class Deployment:
     issuer_epoch: int = 0
     signer: Key | None = None
     keyring: Keyring | None = field(default=None, repr=False)
+    settings: SignalSettings = field(default_factory=SignalSettings)
 
     def __post_init__(self) -> None:
         if self.policy not in PRESETS:
@@ -68,7 +70,13 @@ WATCH_SOURCES = (topics.TELEMETRY, topics.COMMANDS, topics.HOLDS)
 WATCH_OUTPUTS = (topics.WINDOWS, topics.SIGNALS, topics.DECISIONS, topics.CONTROL, topics.DLQ)
 
 
-def watch(signer: Key, keyring: Keyring | None, issuer_epoch: int, policy: str = "cautious") -> Deployment:
+def watch(
+    signer: Key,
+    keyring: Keyring | None,
+    issuer_epoch: int,
+    policy: str = "cautious",
+    settings: SignalSettings | None = None,
+) -> Deployment:
     """The one deployment of a prefix that may act."""
     return Deployment(
         outputs=WATCH_OUTPUTS,
@@ -80,6 +88,7 @@ def watch(signer: Key, keyring: Keyring | None, issuer_epoch: int, policy: str =
         issuer_epoch=issuer_epoch,
         signer=signer,
         keyring=keyring,
+        settings=settings or SignalSettings(),
     )
 
 
@@ -87,7 +96,7 @@ WINDOW_STATS = Deployment(outputs=(topics.WINDOWS, topics.DLQ), has_windows=True
 SIGNALS = Deployment(outputs=(topics.SIGNALS, topics.DLQ), has_signals=True)
 
 
-class RunState(Struct):
+class RunState(Struct, omit_defaults=True):
     """The stored form. A change of any part that old bytes do not fit needs a new version and a reader of this one."""
 
     version: int
@@ -100,6 +109,8 @@ class RunState(Struct):
     signals: SignalState | None = None
     decisions: DecisionState | None = None
     silence: SilenceState | None = None
+    held_since: int = 0
+    """When a hold that still stands was signed: it outlives all else that was known of the run."""
 
 
 class _Version(Struct):
@@ -151,11 +162,9 @@ class RunOperator:
             self._last_arrival = now
             return self._telemetry(record, now)
         if source == topics.COMMANDS.name:
-            self._command(self._opened(value, topics.COMMANDS))
-        elif source == topics.HOLDS.name:
-            held = self._opened(value, topics.HOLDS)
-            if self._decisions is not None:
-                self._decisions.safety.state.on_hold = isinstance(held, Hold)
+            return self._command(self._opened(value, topics.COMMANDS), now)
+        if source == topics.HOLDS.name:
+            return self._command(self._opened(value, topics.HOLDS), now)
         return []
 
     def on_timer(self, now: int) -> list[Output]:
@@ -170,9 +179,9 @@ class RunOperator:
         outputs = told + self._emit(self._closing())
         self._is_tombstone = True
         self._last_arrival = now
-        attempt = self._intake.state.attempt
+        attempt, held_since = self._intake.state.attempt, self._held_since()
         self._intake = Intake(IntakeState(attempt=attempt))
-        self._build_stages(None)
+        self._build_stages(RunState(STATE_VERSION, attempt, now, None, True, held_since=held_since))
         return outputs
 
     def deadline(self) -> int | None:
@@ -195,6 +204,7 @@ class RunOperator:
     def to_bytes(self) -> bytes:
         attempt = self._intake.state.attempt
         state = RunState(STATE_VERSION, attempt, self._last_arrival, self._finished_at, self._is_tombstone)
+        state.held_since = self._held_since()
         if not self._is_tombstone:
             state.intake = self._intake.state
             state.windows = self._windows.state if self._windows else None
@@ -208,7 +218,7 @@ class RunOperator:
         project, run = self._project, self._run
         kept = state or RunState(STATE_VERSION, -1, 0, None, False)
         self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
-        self._signals = SignalStage(project, run, state=kept.signals) if deployment.has_signals else None
+        self._signals = SignalStage(project, run, deployment.settings, kept.signals) if deployment.has_signals else None
         self._silence = (
             SilenceStage(project, run, self._arrivals, state=kept.silence) if deployment.has_signals else None
         )
@@ -217,6 +227,13 @@ class RunOperator:
             if deployment.has_decisions
             else None
         )
+        if self._decisions is not None and kept.held_since:
+            self._decisions.safety.held(True, kept.held_since)
+
+    def _held_since(self) -> int:
+        if self._decisions is None or not self._decisions.safety.state.on_hold:
+            return 0
+        return self._decisions.safety.state.hold_ts
 
     def _telemetry(self, record: Telemetry, now: int) -> list[Output]:
         intake = self._intake
@@ -283,7 +300,7 @@ class RunOperator:
             derived.extend(self._signals.finish())
         return derived
 
-    def _opened(self, value: bytes, topic: Topic) -> msgspec.Struct:
+    def _opened(self, value: bytes, topic: Topic) -> Command | HoldState:
         """A person's record whose signature holds.
 
         Raises:
@@ -292,17 +309,14 @@ class RunOperator:
         keyring = self._deployment.keyring
         if keyring is None or topic.role is None:
             raise InvalidRecord("unknown_key_id", "this deployment has no keys")
-        record: msgspec.Struct = topic.decoder.decode(keyring.open(value, topic.role))
+        record: Command | HoldState = topic.decoder.decode(keyring.open(value, topic.role))
         check_key(self._key, record)
         return record
 
-    def _command(self, command: msgspec.Struct) -> None:
-        decisions = self._decisions
-        if decisions is None or not isinstance(command, Policy):
-            return
-        if command.preset in PRESETS:
-            decisions.policy = command.preset
-        decisions.safety.state.autonomy.update(command.autonomy)
+    def _command(self, command: Command | HoldState, now: int) -> list[Output]:
+        if self._decisions is None or self._signals is None:
+            return []
+        return self._emit(self._decisions.on_command(command, self._signals, now))
 
     def _emit(self, derived: Sequence[Derived]) -> list[Output]:
         return [self._output(record) for record in derived]

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from holter.pipeline.core.detect.evidence import Detector, Evidence
-from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
-from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
-from holter.pipeline.core.detect.nonfinite import NonFinite
-from holter.pipeline.core.detect.window import WindowSnapshot
+from holter.pipeline.core.detect.evidence import Evidence
+from holter.pipeline.core.detect.stack import DetectorSettings, DetectorStack, StackState
 from holter.pipeline.core.incidents import (
     Baselines,
     Change,
@@ -24,15 +21,12 @@ from holter.pipeline.core.recent import RecentSnapshot, RecentValues
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas import record_id, topics
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
-
-JUDGED_METRICS = (LOSS, GRAD_NORM, UPDATE_NORM)
+from holter.schemas.telemetry import GRAD_NORM, LOSS
 
 
 @dataclass(frozen=True)
 class SignalSettings:
-    loss: LossSpikeSettings = field(default_factory=LossSpikeSettings)
-    norms: ExplosionSettings = field(default_factory=ExplosionSettings)
+    detectors: DetectorSettings = field(default_factory=DetectorSettings)
     incidents: IncidentSettings = field(default_factory=IncidentSettings)
     update_every_records: int = 25
     """An open incident is spoken of at least this often, and at once when its state or kinds change."""
@@ -49,9 +43,7 @@ class Told(Struct, frozen=True):
 
 
 class SignalState(Struct):
-    loss: WindowSnapshot | None = None
-    grad: WindowSnapshot | None = None
-    update: WindowSnapshot | None = None
+    detectors: StackState | None = None
     recent: RecentSnapshot | None = None
     tracker: TrackerState | None = None
     told: Told = Told()
@@ -69,10 +61,7 @@ class SignalStage:
         self._run = run
         self._settings = settings or SignalSettings()
         kept = state or SignalState()
-        self._loss = LossSpike(LOSS, self._settings.loss, kept.loss)
-        self._grad = Explosion("grad_explosion", GRAD_NORM, self._settings.norms, kept.grad)
-        self._update = Explosion("update_explosion", UPDATE_NORM, self._settings.norms, kept.update)
-        self._detectors: tuple[Detector, ...] = (NonFinite(JUDGED_METRICS), self._update, self._grad, self._loss)
+        self._detectors = DetectorStack(self._settings.detectors, kept.detectors)
         self.recent = RecentValues(kept.recent)
         self.tracker = IncidentTracker(self._settings.incidents, kept.tracker)
         self._told = kept.told
@@ -82,19 +71,21 @@ class SignalStage:
         """Takes one step; returns what is to be said of it."""
         self.recent.update(record)
         self._last = record
-        if len(self.tracker.state.start_losses) < 5:
-            self.tracker.note_start(record.values.get(LOSS))
-        evidence = [item for detector in self._detectors if (item := detector.update(record)) is not None]
-        if not evidence and self.tracker.state.open is None:
-            return []
-        return self._track(record, evidence)
+        tracker = self.tracker
+        evidence = self._detectors.update(record, tracker.state.open is not None)
+        signals = self._begin_run(record) if self._detectors.began_run else []
+        if evidence or tracker.state.open is not None:
+            signals += self._track(record, evidence)
+        elif tracker.state.closed is not None:
+            tracker.pass_calm()
+        return signals
 
     def begin_attempt(self, kept_step: int) -> list[Signal]:
         """A new attempt goes on after ``kept_step``; what came later is forgotten, an open incident is over."""
         change = self.tracker.close("rolled_back")
         signals = [self._signal(self._last, change, None)] if change and self._last else []
-        for detector in self._detectors:
-            detector.rewind(kept_step)
+        self._detectors.rewind(kept_step)
+        self.tracker.forget()
         self.recent.clear()
         return signals
 
@@ -111,6 +102,10 @@ class SignalStage:
         """The open one."""
         return self.tracker.state.open
 
+    def band(self, metric: str) -> tuple[float, float, float] | None:
+        """Level of a judged metric, and from where to where its values are ordinary; None while that is not known."""
+        return self._detectors.band(metric)
+
     def is_outside_band(self, incident: Incident) -> bool:
         """Whether the level of the loss is above the incident's band."""
         return incident.is_outside(self.recent.median_loss(9), self._settings.incidents.band_scales)
@@ -118,9 +113,7 @@ class SignalStage:
     def state(self) -> SignalState:
         last = self._last
         return SignalState(
-            self._loss.accepted.snapshot(),
-            self._grad.accepted.snapshot(),
-            self._update.accepted.snapshot(),
+            self._detectors.state(),
             self.recent.snapshot(),
             self.tracker.state,
             self._told,
@@ -134,12 +127,40 @@ class SignalStage:
             incident_id = record_id(
                 topics.SIGNALS.name, self._project, self._run, record.attempt, first.kind, first.onset_step
             )
-        loss, grad = self._loss.accepted, self._grad.accepted
-        baselines = Baselines(loss.median(), self._loss.scale(), grad.median())
-        change = self.tracker.update(record, evidence, self.recent, baselines, incident_id)
+        change = self.tracker.update(record, evidence, self.recent, self._baselines(evidence), incident_id)
+        if change is not None and change.phase == "close":
+            self._detectors.settle()
         if change is None or (change.phase == "update" and not self._is_news(change.incident)):
             return []
         return [self._signal(record, change, max(evidence, key=lambda item: item.score) if evidence else None)]
+
+    def _baselines(self, evidence: list[Evidence]) -> Baselines:
+        """What was ordinary: where a detector held the value against something lower, that."""
+        detectors = self._detectors
+        loss, grad = detectors.loss.level(), detectors.grad.level()
+        for item in evidence:
+            if item.metric == LOSS and item.kind != "nan":
+                loss = min(loss, item.baseline)
+            elif item.metric == GRAD_NORM and item.kind != "nan":
+                grad = min(grad, item.baseline)
+        return Baselines(
+            loss,
+            detectors.loss.scale(),
+            grad,
+            detectors.phase.start_level(),
+            detectors.grad.lowest(),
+            detectors.phase.is_coarse,
+        )
+
+    def _begin_run(self, record: StepRecord) -> list[Signal]:
+        """The log goes on with another run: an open incident is over with the one it was in."""
+        change = self.tracker.close("lost" if self._ends_as_lost() else "recovered_higher")
+        self.tracker.forget()
+        return [self._signal(record, change, None)] if change else []
+
+    def _ends_as_lost(self) -> bool:
+        incident = self.tracker.open
+        return incident is not None and not incident.p_recover >= 0.5
 
     def _is_news(self, incident: Incident) -> bool:
         told = self._told
@@ -154,6 +175,7 @@ class SignalStage:
         incident = change.incident
         self._told = Told(incident.state, len(incident.kinds), incident.num_records, incident.p_recover)
         shown = evidence or self._level_evidence(incident)
+        band = self.band(shown.metric)
         return Signal(
             id=record_id(topics.SIGNALS.name, self._project, self._run, record.attempt, record.rank, incident.id,
                          change.phase, record.step),
@@ -182,6 +204,9 @@ class SignalStage:
             moved=incident.moved,
             explanation=explain(change, shown),
             live=record.live,
+            features=dict(incident.features),
+            band_low=band[1] if band else None,
+            band_high=band[2] if band else None,
         )  # fmt: skip
 
     def _level_evidence(self, incident: Incident) -> Evidence:

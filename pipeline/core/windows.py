@@ -13,11 +13,13 @@ from typing import TypedDict
 from msgspec import Struct
 
 from holter.pipeline.core.stats import ordered
+from holter.pipeline.core.stats.rolling import MAD_TO_SD
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas import record_id, topics
 from holter.schemas.windows import WindowStat
 
 WINDOW_STEPS = 100
+_BAND_SCALES = 3.0
 _EMA_RATE = 2.0 / (WINDOW_STEPS + 1)
 
 
@@ -27,6 +29,9 @@ class OpenWindow(Struct):
     steps: list[int]
     values: list[float]
     ema: float = math.nan
+    baseline: float = math.nan
+    scale: float = math.nan
+    """Median and scaled MAD of the last closed window that had a finite value."""
 
 
 class RankWindows(Struct):
@@ -97,6 +102,7 @@ class WindowStage:
         steps, values = window.steps, window.values
         finite_steps, finite_values = _finite(steps, values)
         window.ema = _ema(window.ema, finite_values)
+        description = describe(finite_steps, finite_values)
         identity = (self._project, self._run, state.attempt, rank, metric, steps[0])
         stat = WindowStat(
             id=record_id(topics.WINDOWS.name, *identity),
@@ -112,8 +118,11 @@ class WindowStage:
             count=len(values),
             num_finite=len(finite_values),
             ema=window.ema,
-            **describe(finite_steps, finite_values),
+            **description,
+            **_band(window, description),
         )
+        if finite_values:
+            window.baseline, window.scale = description["median"], MAD_TO_SD * description["mad"]
         window.steps, window.values = [], []
         return stat
 
@@ -122,6 +131,25 @@ def _ema(ema: float, values: list[float]) -> float:
     for value in values:
         ema = value if ema != ema else ema + _EMA_RATE * (value - ema)
     return ema
+
+
+class Band(TypedDict, total=False):
+    baseline: float
+    band_low: float
+    band_high: float
+    score: float
+
+
+def _band(before: OpenWindow, now: Description) -> Band:
+    """Where the window before says that values are ordinary, and the farthest of now against it."""
+    baseline, scale = before.baseline, before.scale
+    if math.isnan(baseline):
+        return {}
+    width = _BAND_SCALES * scale
+    band = Band(baseline=baseline, band_low=baseline - width, band_high=baseline + width)
+    above, below = now["max"] - baseline, baseline - now["min"]
+    score = (-below if below > above else above) / scale if scale else math.nan
+    return band if math.isnan(score) else {**band, "score": score}
 
 
 class Description(TypedDict):

@@ -94,6 +94,7 @@ def _window(record: WindowStat) -> Iterable[TableRow]:
 def _signal(record: Signal) -> Iterable[TableRow]:
     row = _fields(record)
     row["moved"] = list(record.moved.items())
+    row["features"] = list(record.features.items())
     yield "raw_signals", row
 
 

@@ -49,7 +49,10 @@ ACKS = pa.schema(
         ("details", pa.list_(pa.string())), ("latency_ms", pa.float64()), ("live", pa.bool_()),
     ]
 )  # fmt: skip
-_WINDOW_FLOATS = ("sum", "mean", "sd", "min", "max", "ema", "slope", "median", "mad", "p05", "p50", "p95", "p99")
+_WINDOW_FLOATS = (
+    "sum", "mean", "sd", "min", "max", "ema", "slope", "median", "mad", "p05", "p50", "p95", "p99", "baseline",
+    "band_low", "band_high", "score",
+)  # fmt: skip
 WINDOWS = pa.schema(
     [
         *_RUN, ("metric", NAME), ("attempt", pa.int64()), ("rank", pa.int32()), ("first_step", pa.int64()),
@@ -64,7 +67,8 @@ SIGNALS = pa.schema(
         ("value", pa.float64()), ("baseline", pa.float64()), ("score", pa.float64()), ("threshold", pa.float64()),
         ("peak", pa.float64()), ("num_steps", pa.uint64()), ("evidence", pa.list_(pa.float64())),
         ("p_recover", pa.float64()), ("moved", pa.map_(pa.string(), pa.float64())), ("explanation", pa.string()),
-        ("origin", NAME), ("live", pa.bool_()),
+        ("origin", NAME), ("live", pa.bool_()), ("features", pa.map_(pa.string(), pa.float64())),
+        ("band_low", pa.float64()), ("band_high", pa.float64()),
     ]
 )  # fmt: skip
 DECISIONS = pa.schema(
@@ -72,7 +76,8 @@ DECISIONS = pa.schema(
         *_RUN, *_CAUSE, ("id", pa.string()), ("incident", pa.string()), ("policy", NAME), ("mode", NAME),
         ("choice", NAME), ("reason", pa.string()), ("p_recover", pa.float64()), ("action", pa.string()),
         ("digest", pa.string()), ("held", pa.string()), ("option_names", pa.list_(pa.string())),
-        ("option_costs", pa.list_(pa.float64())), ("options", pa.string()),
+        ("option_costs", pa.list_(pa.float64())), ("options", pa.string()), ("person", pa.string()),
+        ("answers", pa.string()), ("answer", NAME),
     ]
 )  # fmt: skip
 OUTCOMES = pa.schema(
@@ -87,7 +92,7 @@ ACTIONS = pa.schema(
         *_RUN, ("id", pa.string()), ("attempt", pa.int64()), ("ordinal", pa.int64()), ("incident", pa.string()),
         ("effect_names", pa.list_(pa.string())), ("effects", pa.string()), ("decided_ts", TIME), ("expires_ts", TIME),
         ("first_step", pa.int64()), ("last_step", pa.int64()), ("seq", pa.uint64()), ("issuer_epoch", pa.uint64()),
-        ("reason", pa.string()), ("key_id", pa.string()),
+        ("reason", pa.string()), ("key_id", pa.string()), ("authority", NAME),
     ]
 )  # fmt: skip
 HEALTH = pa.schema(

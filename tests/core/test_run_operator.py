@@ -154,8 +154,8 @@ def test_a_skipped_non_finite_step_is_told_and_left_to_the_trainer() -> None:
 
 def test_waiting_ends_once_it_has_cost_as_much_as_going_back() -> None:
     loop = healthy_run()
-    for _ in range(60):
-        loop.step(loss=4.0)
+    for index in range(60):
+        loop.step(loss=2.5 + 1.5 * 0.98**index)
     (action,) = loop.actions()
     assert action.effects[0] == Rollback("step-49", 49)
     assert action.decided_ts == START_MS + 50 * (100 + 51)  # the checkpoint is 51 steps before the onset at 100
@@ -181,9 +181,17 @@ def test_a_journal_outlives_the_key_that_signed_an_entry_of_it() -> None:
 
 def test_patient_waits_where_recovery_is_likely() -> None:
     loop = healthy_run("patient")
-    for _ in range(60):
-        loop.step(loss=4.0)
+    for index in range(60):
+        loop.step(loss=2.5 + 1.5 * 0.98**index)
     assert loop.actions() == []
+
+
+def test_patient_goes_back_where_the_loss_lies_still() -> None:
+    loop = healthy_run("patient")
+    for _ in range(30):
+        loop.step(loss=4.0)
+    (action,) = loop.actions()
+    assert "P(recover)" in action.reason
 
 
 def test_report_resets_moments_at_an_explosion_then_goes_back() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,28 @@ def test_a_gap_closes_what_was_open_and_the_end_closes_the_rest() -> None:
     stats += stage.finish()
     assert [(stat.first_step, stat.count) for stat in stats] == [(10, 1), (305, 1)]
     assert stage.finish() == []
+
+
+def test_the_band_is_of_the_window_before_and_the_score_is_of_the_farthest_value() -> None:
+    first = {step: 2.0 + (step % 3 - 1) * 0.1 for step in range(100)}
+    stage = WindowStage("p", "r")
+    (told,) = feed(stage, first)
+    assert (told.baseline, told.band_low, told.band_high, told.score) == (None,) * 4
+    scale = 1.4826 * 0.1
+    (told,) = feed(stage, {step: 5.0 if step == 150 else 1.9 for step in range(100, 200)})
+    assert [told.baseline, told.band_low, told.band_high] == pytest.approx([2.0, 2.0 - 3 * scale, 2.0 + 3 * scale])
+    assert told.score == pytest.approx(3.0 / scale)
+    (told,) = feed(stage, dict.fromkeys(range(200, 300), math.nan))
+    assert (told.baseline, told.score) == (1.9, None)
+    (told,) = feed(stage, dict.fromkeys(range(300, 400), 1.0))
+    assert told.baseline == 1.9, "a window without a finite value is no baseline"
+    assert told.score is None, "a constant metric has no scale"
+
+
+def test_the_score_of_a_fall_is_negative() -> None:
+    ordinary = {step: 2.0 + (step % 3 - 1) * 0.1 for step in range(200)}
+    *_, told = feed(WindowStage("p", "r"), {**ordinary, 150: 1.0})
+    assert told.score == pytest.approx(-1.0 / (1.4826 * 0.1))
 
 
 def test_non_finite_values_are_counted_and_enter_nothing() -> None:

@@ -33,6 +33,23 @@ def test_every_kind_of_record_has_a_table(name: str) -> None:
     assert not batch.dead_letters
 
 
+def test_a_signal_keeps_its_band_and_its_features() -> None:
+    log = MemoryLog()
+    log.append(*RECORDS["signal.features"])
+    (row,) = batch_of(log).tables()["raw_signals"].to_pylist()
+    assert (row["band_low"], row["band_high"], row["moved"]) == (2.2, 2.8, [("base", 2.2)])
+    assert [name for name, _ in row["features"]] == ["given_back", "log_grad"]
+
+
+@pytest.mark.parametrize("name", ["decision.answer", "action.ordered", "window_stat.band", "signal.features"])
+def test_no_field_of_a_record_is_lost_on_the_way_to_its_table(name: str) -> None:
+    log = MemoryLog()
+    topic, record = RECORDS[name]
+    log.append(topic, record)
+    (table,) = set(batch_of(log).tables()) - {"raw_loaded", "raw_attempts"}
+    assert set(record.__struct_fields__) - {"v"} <= set(SCHEMAS[table].names)
+
+
 def test_evaluations_are_metrics_too() -> None:
     log = MemoryLog()
     log.append(*RECORDS["run_event.eval"])

@@ -144,6 +144,28 @@ def test_every_example_is_loaded_and_every_view_reads_it(store: EmbeddedStore) -
     assert (before, after, status) == ([119.0], [99.0], "applied")
 
 
+def test_bands_and_features_are_read_back(store: EmbeddedStore) -> None:
+    log = MemoryLog()
+    for name in ("signal", "signal.features", "window_stat", "window_stat.band"):
+        log.append(*RECORDS[name])
+    load(store, log)
+    signals = "SELECT features, band_low, band_high FROM signals WHERE project = 'gpt-small' ORDER BY step"
+    assert repr(ask(store, signals)) == repr([({}, None, None), ({"given_back": 0.25, "log_grad": math.nan}, 2.2, 2.8)])
+    windows = "SELECT baseline, band_low, band_high, score FROM windows WHERE project = 'gpt-small' ORDER BY first_step"
+    assert ask(store, windows) == [(None,) * 4, (2.55, 2.25, 2.85, 4.5)]
+
+
+def test_orders_of_people_and_their_answers_are_read_back(store: EmbeddedStore) -> None:
+    log = MemoryLog()
+    for name in ("decision", "decision.answer", "action", "action.ordered"):
+        log.append(*RECORDS[name])
+    load(store, log)
+    decisions = "SELECT choice, person, answer FROM decisions WHERE project = 'gpt-small' ORDER BY id"
+    assert ask(store, decisions) == [("rollback", "", ""), ("approve", "ada", "refused")]
+    actions = "SELECT authority FROM actions WHERE project = 'gpt-small' ORDER BY ordinal"
+    assert ask(store, actions) == [("run",), ("person",)]
+
+
 def test_every_column_of_a_view_has_a_comment(store: EmbeddedStore) -> None:
     sql = (
         "SELECT table, name FROM system.columns WHERE database = 'holter' AND comment = '' AND table IN "

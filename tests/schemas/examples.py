@@ -1,4 +1,4 @@
-"""One record of every kind with every field set, and the bytes they had when their version was released.
+"""Records of every kind with every field set, and the bytes they had when they were first released.
 
 ``python -m tests.schemas.examples`` writes the files of records that have none yet; it never changes one.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 import holter.schemas
 from holter.schemas import Key, encode
-from holter.schemas.commands import Act, Approve, Hold, Policy, Reject, Release
+from holter.schemas.commands import Act, Approve, Hold, Policy, Prior, Reject, Release
 from holter.schemas.control import (
     Action,
     CheckpointNow,
@@ -112,11 +112,27 @@ RECORDS: dict[str, tuple[Topic, msgspec.Struct]] = {
         Signal("s" * 32, *_WHO, TS, 0, 120, 42, TS, "loss_spike", "warning", "open", "i" * 32, "spike", 118,
                "train/loss", 4.0, 2.5, 12.0, 6.0, 4.5, 2, [2.5, 4.5, 4.0], 0.75, {"base": 2.2}, "why", "worker", False),
     ),
+    "window_stat.band": (
+        WINDOWS,
+        WindowStat("w" * 32, *_WHO, TS, 0, "train/loss", 200, 299, 43, TS, 100, 100, 250.0, 2.5, 0.1, 2.0, 3.0, 2.4,
+                   -0.001, 2.5, 0.05, 2.1, 2.5, 2.9, 2.95, 2.55, 2.25, 2.85, 4.5),
+    ),
+    "signal.features": (
+        SIGNALS,
+        Signal("t" * 32, *_WHO, TS, 0, 121, 43, TS, "loss_spike", "warning", "update", "i" * 32, "spike", 118,
+               "train/loss", 4.0, 2.5, 12.0, 6.0, 4.5, 3, [2.5, 4.5, 4.0], 0.75, {"base": 2.2}, "why", "worker", False,
+               {"given_back": 0.25, "log_grad": math.nan}, 2.2, 2.8),
+    ),
     "decision": (
         DECISIONS,
         Decision("e" * 32, *_WHO, TS, 0, 120, 42, TS, "i" * 32, "cautious", "auto",
                  [Option("monitor"), Option("rollback", ["rollback", "skip_range"], 12.5, False, "none is healthy")],
                  "rollback", "P(recover) 0.1 is below 0.5", 0.1, "a" * 32, "d" * 32, "cooldown"),
+    ),
+    "decision.answer": (
+        DECISIONS,
+        Decision("f" * 32, *_WHO, TS, 0, 120, 42, TS, "i" * 32, "cautious", "approve", [Option("approve")], "approve",
+                 "ada approved it", None, "a" * 32, "d" * 32, "the run is on hold", "ada", "e" * 32, "refused"),
     ),
     "outcome": (
         DECISIONS, Outcome("o" * 32, *_WHO, TS, 0, 170, 42, TS, "a" * 32, "i" * 32, "recovered", 4.0, 2.5, 50, 21)
@@ -128,11 +144,21 @@ RECORDS: dict[str, tuple[Topic, msgspec.Struct]] = {
                 RebuildStage(2), Stop(), CheckpointNow()],
                TS, TS + 60_000, 120, 1120, 42, 7, "why"),
     ),
+    "action.ordered": (
+        CONTROL,
+        Action("b" * 32, *_WHO, TS, 4, "i" * 32, [LrFactor(0.5, 200), ClipAdjust(0.25, 100)],
+               TS, TS + 60_000, 120, 1120, 42, 7, "why", "person"),
+    ),
     "health": (CONTROL, Health("h" * 32, *_WHO, TS, "step-99", 99, TS, 42, 7)),
     "approve": (COMMANDS, Approve(*_WHO, "e" * 32, "d" * 32, "ada", TS, "go")),
     "reject": (COMMANDS, Reject(*_WHO, "e" * 32, "ada", TS, "no")),
     "act": (COMMANDS, Act(*_WHO, [LrFactor(0.5)], "ada", TS, "too hot")),
     "policy": (COMMANDS, Policy(*_WHO, "ada", TS, "patient", {"rollback": "approve"}, {"cooldown": 100.0}, "night")),
+    "policy.priors": (
+        COMMANDS,
+        Policy(*_WHO, "ada", TS, "expected-cost", {}, {"safety.cooldown_steps": 80.0}, "tuned",
+               {"loss_spike/rollback": Prior(12.0, 11.0)}),
+    ),
     "hold": (HOLDS, Hold(*_WHO, "ada", TS, "debugging")),
     "release": (HOLDS, Release(*_WHO, "ada", TS, "done")),
     "dead_letter": (

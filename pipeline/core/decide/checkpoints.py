@@ -65,6 +65,10 @@ class CheckpointHealth:
         """The rollback target for an incident with this onset."""
         return next((kept for kept in reversed(self.state.healthy) if kept.step <= before_step), None)
 
+    def healthy_before(self, step: int) -> tuple[Checkpoint, ...]:
+        """All rollback targets for an incident with this onset, the newest first."""
+        return tuple(kept for kept in reversed(self.state.healthy) if kept.step <= step)
+
     def load_seconds(self, checkpoint: Checkpoint) -> float:
         """As measured last; until then the time to save stands in."""
         return checkpoint.save_seconds if self.state.load_seconds is None else self.state.load_seconds

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from holter.schemas.bounds import EffectName
+
 Result = Literal["recovered", "unchanged", "worse", "unknown"]
 
 MEASURED_AFTER_STEPS = 50
@@ -22,6 +24,9 @@ class PendingOutcome(Struct):
     scale: float
     due: int
     lost_steps: int
+    kind: str = ""
+    effects: list[EffectName] = []
+    is_applied: bool = False
 
 
 class Measured(NamedTuple):

@@ -3,56 +3,41 @@
 ``patient`` goes back at a non-finite value that may be in the weights or when recovery is unlikely. ``cautious`` also
 goes back once waiting has cost as much as going back would have: the ski-rental rule (Karlin et al. 1988), never more
 than twice the cost of the best choice made with hindsight. ``report`` is the rule of the design report: bands of
-P(recover), and for explosions a moment reset before a rollback.
+P(recover), and for explosions a moment reset before a rollback. ``expected-cost`` weighs everything in seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from holter.pipeline.core.decide.checkpoints import Checkpoint
-from holter.pipeline.core.incidents import Incident
+from holter.pipeline.core.decide.expected_cost import ExpectedCost
+from holter.pipeline.core.decide.settings import CostSettings
+from holter.pipeline.core.decide.situation import (
+    MONITOR,
+    Choice,
+    Policy,
+    Situation,
+    effect_names,
+    roll_back,
+    wait,
+)
 from holter.schemas.bounds import EffectName
-from holter.schemas.control import Effect, LrFactor, MomentumReset, Rollback, SkipRange, effect_name
+from holter.schemas.control import LrFactor, MomentumReset
 from holter.schemas.decisions import Option
 
-MONITOR = "monitor"
+__all__ = ["MONITOR", "PRESETS", "Choice", "Policy", "Situation", "effect_names", "options", "policy_named"]
+
 _LR_CUT = 0.5
 _LR_FLOOR = 0.1
 _UNLIKELY = 0.5
 
 
-class Situation(NamedTuple):
-    """All that a policy may look at. ``step`` is the last judged one."""
-
-    incident: Incident
-    step: int
-    non_finite: bool
-    """Whether non-finite values may have reached the weights."""
-    outside_band: bool
-    checkpoint: Checkpoint | None
-    load_seconds: float
-    step_seconds: float
-    lr_factor: float
-
-
-class Choice(NamedTuple):
-    name: str
-    effects: tuple[Effect, ...]
-    reason: str
-
-
-Policy = Callable[[Situation], Choice]
-
-
 def patient(situation: Situation) -> Choice:
     incident = situation.incident
     if situation.non_finite:
-        return _roll_back(situation, "a non-finite value may have reached the weights")
+        return roll_back(situation, "a non-finite value may have reached the weights")
     if incident.p_recover < _UNLIKELY:
-        return _roll_back(situation, f"P(recover) {incident.p_recover:.2f} is below {_UNLIKELY}")
-    return _monitor(f"P(recover) {incident.p_recover:.2f}: the run is likely to heal by itself")
+        return roll_back(situation, f"P(recover) {incident.p_recover:.2f} is below {_UNLIKELY}")
+    return wait(f"P(recover) {incident.p_recover:.2f}: the run is likely to heal by itself")
 
 
 def cautious(situation: Situation) -> Choice:
@@ -62,7 +47,7 @@ def cautious(situation: Situation) -> Choice:
     waited = situation.step - situation.incident.onset_step
     price = rollback_price_steps(situation, situation.checkpoint)
     if situation.outside_band and waited >= price:
-        return _roll_back(situation, f"{waited} steps outside the band have cost what going back costs ({price:.0f})")
+        return roll_back(situation, f"{waited} steps outside the band have cost what going back costs ({price:.0f})")
     return choice
 
 
@@ -71,15 +56,30 @@ def report(situation: Situation) -> Choice:
     if "grad_explosion" in incident.kinds or "update_explosion" in incident.kinds:
         if "momentum_reset" not in incident.applied:
             return Choice("momentum_reset", (MomentumReset(),), "an explosion: clear the moments first")
-        return _roll_back(situation, "an explosion that a moment reset did not end")
+        return roll_back(situation, "an explosion that a moment reset did not end")
     if situation.non_finite or incident.p_recover < 0.3:
-        return _roll_back(situation, f"P(recover) {incident.p_recover:.2f} is below 0.3")
+        return roll_back(situation, f"P(recover) {incident.p_recover:.2f} is below 0.3")
     if incident.p_recover < 0.7 and "lr_factor" not in incident.applied and situation.lr_factor > _LR_FLOOR:
         return Choice("lr_cut", (_lr_cut(situation),), f"P(recover) {incident.p_recover:.2f} is below 0.7")
-    return _monitor(f"P(recover) {incident.p_recover:.2f}")
+    return wait(f"P(recover) {incident.p_recover:.2f}")
 
 
-PRESETS: dict[str, Policy] = {"patient": patient, "cautious": cautious, "report": report}
+_EXPECTED_COST = "expected-cost"
+PRESETS: dict[str, Policy] = {
+    "patient": patient,
+    "cautious": cautious,
+    "report": report,
+    _EXPECTED_COST: ExpectedCost(),
+}
+
+
+def policy_named(name: str, costs: CostSettings) -> Policy:
+    """The preset of this name, reckoning with these costs where it reckons.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return ExpectedCost(costs) if name == _EXPECTED_COST else PRESETS[name]
 
 
 def rollback_price_steps(situation: Situation, checkpoint: Checkpoint) -> float:
@@ -89,7 +89,10 @@ def rollback_price_steps(situation: Situation, checkpoint: Checkpoint) -> float:
 
 
 def options(situation: Situation) -> list[Option]:
-    """Everything that was on the table, with its expected cost where it is known (report 1.3.5 for a rollback)."""
+    """Everything that was on the table, with its expected cost where it is known (report 1.3.5 for a rollback).
+
+    For policies that do not weigh by themselves.
+    """
     target = situation.checkpoint
     listed = [
         Option(MONITOR),
@@ -103,24 +106,6 @@ def options(situation: Situation) -> list[Option]:
 
 
 _ROLLBACK: list[EffectName] = ["rollback", "skip_range"]
-
-
-def effect_names(choice: Choice) -> list[EffectName]:
-    return [effect_name(effect) for effect in choice.effects]
-
-
-def _monitor(reason: str) -> Choice:
-    return Choice(MONITOR, (), reason)
-
-
-def _roll_back(situation: Situation, reason: str) -> Choice:
-    """Back, past the data since the onset: the same data is never replayed into the same state."""
-    target = situation.checkpoint
-    if target is None:
-        return _monitor(f"{reason}, but no healthy checkpoint is known")
-    last_calm_step = max(0, situation.incident.onset_step - 1)
-    effects = (Rollback(target.name, target.step), SkipRange(last_calm_step))
-    return Choice("rollback", effects, reason)
 
 
 def _lr_cut(situation: Situation) -> LrFactor:

@@ -1,4 +1,4 @@
-"""A norm that is a multiple of its recent median."""
+"""A norm that is a multiple of its recent level, and more than this run has shown by itself."""
 
 from __future__ import annotations
 
@@ -6,66 +6,56 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holter.pipeline.core.detect.evidence import Evidence
-from holter.pipeline.core.detect.window import AcceptedWindow, WindowSnapshot
-from holter.pipeline.core.steps import StepRecord
+from holter.pipeline.core.detect.exceedances import Exceedances
+from holter.pipeline.core.detect.phase import Phase
+from holter.pipeline.core.detect.reading import Reading
 from holter.schemas.bounds import Severity
 
 
 @dataclass(frozen=True)
 class ExplosionSettings:
-    window_steps: int = 101
-    min_samples: int = 16
-    ratio: float = 5.0
-    """Two of three consecutive steps at this multiple of the median are an explosion."""
+    """Ratios are to the median of the last 15 accepted norms; scores are those of the logs."""
+
+    score: float = 4.0
+    ratio: float = 3.0
+    """Two of three records at this multiple are an explosion."""
     single_ratio: float = 10.0
-    """One step at this multiple is."""
-    max_rejected: int = 60
+    """One record at this multiple is."""
+    coarse_ratio: float = 6.0
+    """The same in a coarse log."""
+    drift_ratio: float = 3.0
 
 
 class Explosion:
-    """norm / median(norm) over the accepted norms, the tested one excluded: an additive rule on the log of the norm.
-
-    Non-finite norms are another detector's and enter nothing here.
-    """
-
     def __init__(
         self,
         kind: Literal["grad_explosion", "update_explosion"],
         metric: str,
         settings: ExplosionSettings,
-        snapshot: WindowSnapshot | None = None,
+        seen: Exceedances,
     ) -> None:
         self._kind = kind
         self._metric = metric
         self._settings = settings
-        self._min_samples = settings.min_samples
-        self._ratio = settings.ratio
-        self.accepted = AcceptedWindow(settings.window_steps, settings.max_rejected, snapshot)
+        self.seen = seen
 
-    def update(self, record: StepRecord) -> Evidence | None:
-        value = record.values.get(self._metric)
-        if value is None or value - value != 0.0:
-            return None
-        accepted = self.accepted
-        ordered = accepted.ordered
-        size = len(ordered)
-        if size < self._min_samples or value <= self._ratio * ordered[(size - 1) >> 1]:  # the lower median
-            accepted.accept(record.step, value)
-            return None
-        return self._judge(record.step, value, accepted.median())
-
-    def rewind(self, step: int) -> None:
-        self.accepted.rewind(step)
-
-    def _judge(self, step: int, value: float, median: float) -> Evidence | None:
+    def judge(self, reading: Reading, step: int, count: int, phase: Phase) -> Evidence | None:
         settings = self._settings
-        score = value / median if median > 0.0 else 0.0
-        if score <= settings.ratio:
-            self.accepted.accept(step, value)
+        level = reading.level
+        ratio = reading.value / level if level > 0.0 else 0.0
+        if reading.drift > 1.0 and reading.rise > 1.0 and reading.lasting >= settings.drift_ratio * reading.base:
+            return self._evidence(reading, self.seen.first_step(step, count), reading.base)
+        if min(reading.usual_gap, reading.raw / max(reading.record, 1e-12)) <= 1.0:
             return None
-        onset = self.accepted.exceed(step, within=3)
-        self.accepted.reject(step, value)
-        if score < settings.single_ratio and onset == step:
+        if ratio < settings.ratio or reading.score <= settings.score:
             return None
-        severity: Severity = "critical" if score >= 10 * settings.single_ratio else "warning"
-        return Evidence(self._kind, self._metric, value, median, score, settings.ratio, severity, onset)
+        onset, has_lasted = self.seen.add(count, step)
+        single = settings.coarse_ratio if phase.is_coarse else settings.single_ratio
+        if not has_lasted and (ratio < single or reading.raw <= reading.single_record):
+            return None
+        return self._evidence(reading, onset, level)
+
+    def _evidence(self, reading: Reading, onset: int, base: float) -> Evidence:
+        ratio = reading.value / base
+        severity: Severity = "critical" if ratio >= 10.0 * self._settings.single_ratio else "warning"
+        return Evidence(self._kind, self._metric, reading.value, base, ratio, self._settings.ratio, severity, onset)

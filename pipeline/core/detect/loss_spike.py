@@ -1,83 +1,75 @@
-"""Loss far above its recent level, in robust standard deviations."""
+"""A loss far above its recent level: at once, or again and again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from holter.pipeline.core.detect.evidence import Evidence
-from holter.pipeline.core.detect.window import AcceptedWindow, WindowSnapshot
-from holter.pipeline.core.stats.rolling import MAD_TO_SD
-from holter.pipeline.core.steps import StepRecord
+from holter.pipeline.core.detect.exceedances import Exceedances
+from holter.pipeline.core.detect.phase import Phase
+from holter.pipeline.core.detect.reading import Reading
 from holter.schemas.bounds import Severity
 
 
 @dataclass(frozen=True)
 class LossSpikeSettings:
-    window_steps: int = 101
-    min_samples: int = 16
-    threshold: float = 6.0
-    """Two of three consecutive steps beyond this, in robust standard deviations, are a spike."""
-    single_threshold: float = 10.0
-    """One step beyond this is."""
-    floor_share: float = 0.001
-    """The scale is at least this share of the level: quantised or constant logs have no spread of their own."""
-    max_rejected: int = 60
+    """Sizes are shares of what the run has reached and come from (:meth:`Phase.relative`)."""
+
+    score: float = 5.0
+    """Two of three records beyond this are a spike."""
+    size: float = 0.03
+    single_score: float = 4.5
+    """In a coarse log one record beyond this is."""
+    single_size: float = 0.15
+    single_widening: float = 40.0
+    """In a young log it takes more: the factor is 1 + this / records."""
+    company_chance: float = 2e-4
+    drift_size: float = 0.05
 
 
 class LossSpike:
-    """z = (loss - median) / (1.4826 MAD) over the accepted losses, the tested one excluded (Hampel 1974).
-
-    Non-finite losses are another detector's and enter nothing here.
-    """
-
-    def __init__(self, metric: str, settings: LossSpikeSettings, snapshot: WindowSnapshot | None = None) -> None:
+    def __init__(self, metric: str, settings: LossSpikeSettings, seen: Exceedances) -> None:
         self._metric = metric
         self._settings = settings
-        self._min_samples = settings.min_samples
-        self._limit = settings.threshold * MAD_TO_SD
-        self.accepted = AcceptedWindow(settings.window_steps, settings.max_rejected, snapshot)
+        self.seen = seen
 
-    def update(self, record: StepRecord) -> Evidence | None:
-        value = record.values.get(self._metric)
-        if value is None or value - value != 0.0:
+    def judge(self, reading: Reading, step: int, count: int, phase: Phase) -> Evidence | None:
+        """Says whether a reading, by itself or with those before it, is a spike."""
+        settings = self._settings
+        size = phase.relative(reading.value - reading.level, reading.level)
+        if self._lasts(reading, phase):
+            return self._evidence(reading, self.seen.first_step(step, count), reading.base)
+        if self._keeps_company(reading, count, size):
+            return self._evidence(reading, self.seen.kept[-1][1], reading.level)
+        if min(reading.usual_gap, reading.raw / max(reading.record, 1e-12)) <= 1.0:
             return None
-        accepted = self.accepted
-        if self._is_ordinary(value, accepted.ordered):
-            accepted.accept(record.step, value)
+        if size < settings.size or reading.score <= settings.score:
             return None
-        return self._judge(record.step, value)
+        onset, has_lasted = self.seen.add(count, step)
+        if has_lasted or (phase.is_coarse and self._is_huge(reading, count, size)):
+            return self._evidence(reading, onset, reading.level)
+        return None
 
-    def rewind(self, step: int) -> None:
-        self.accepted.rewind(step)
+    def _lasts(self, reading: Reading, phase: Phase) -> bool:
+        """Whether small excesses have added up, or the last values are above all that was seen."""
+        least = self._settings.drift_size
+        if reading.drift > 1.0 and reading.rise > 1.0:
+            return phase.relative(reading.lasting - reading.base, reading.base) >= least
+        return reading.is_new and phase.relative(reading.lasting - reading.level, reading.level) >= least
 
-    def scale(self) -> float:
-        """The robust standard deviation of the accepted losses, widened while there are few of them."""
-        accepted = self.accepted
-        floor = self._settings.floor_share * abs(accepted.median())
-        return max(MAD_TO_SD * accepted.mad(), floor, 1e-12) * (1.0 + 4.0 / max(1, len(accepted)))
+    def _is_huge(self, reading: Reading, count: int, size: float) -> bool:
+        settings = self._settings
+        score = settings.single_score * (1.0 + settings.single_widening / max(1, count))
+        return reading.score > score and reading.raw > reading.single_record and size >= settings.single_size
 
-    def _is_ordinary(self, value: float, ordered: list[float]) -> bool:
-        """A cheap sufficient test, O(1): the nearer quartile's distance to the median never exceeds the MAD."""
-        size = len(ordered)
-        if size < self._min_samples:
-            return True
-        upper = ordered[size - 1 - (size >> 2)]
-        if value <= upper:
-            return True
-        low, high = ordered[(size - 1) >> 1], ordered[size >> 1]
-        spread = min(low - ordered[size >> 2], upper - high)
-        return value - low <= self._limit * spread
+    def _keeps_company(self, reading: Reading, count: int, size: float) -> bool:
+        """Whether a lesser score right after a spike is too much for chance by what this run does by itself."""
+        settings, kept = self._settings, self.seen.kept
+        if not kept or count - kept[-1][0] > 2 or reading.raw <= 3.0 or size < settings.size:
+            return False
+        return self.seen.rate(count) * 2.0 * reading.chance <= settings.company_chance
 
-    def _judge(self, step: int, value: float) -> Evidence | None:
-        settings, accepted = self._settings, self.accepted
-        baseline = accepted.median()
-        score = (value - baseline) / self.scale()
-        if score <= settings.threshold:
-            accepted.accept(step, value)
-            return None
-        onset = accepted.exceed(step, within=3)
-        accepted.reject(step, value)
-        if score <= settings.single_threshold and onset == step:
-            return None
-        severity: Severity = "critical" if score > 3 * settings.single_threshold else "warning"
-        return Evidence("loss_spike", self._metric, value, baseline, score, settings.threshold, severity, onset)
+    def _evidence(self, reading: Reading, onset: int, base: float) -> Evidence:
+        severity: Severity = "critical" if reading.score > 30.0 else "warning"
+        score, least = reading.score, self._settings.score
+        return Evidence("loss_spike", self._metric, reading.value, base, score, least, severity, onset)

@@ -30,13 +30,24 @@ def median_absolute_deviation(ordered: Sequence[float]) -> float:
         return math.nan
     middle = median(ordered)
     half = size >> 1
+    low = _nearest(ordered, middle, half)
+    left, right = middle - ordered[low], ordered[low + half] - middle
     if size & 1:
-        return kth_distance(ordered, middle, half)
-    return 0.5 * (kth_distance(ordered, middle, half - 1) + kth_distance(ordered, middle, half))
+        return max(left, right)
+    # The one before the farthest: the farthest is at an end of those that lie side by side.
+    if left > right:
+        return 0.5 * (max(middle - ordered[low + 1], right) + left)
+    return 0.5 * (max(left, ordered[low + half - 1] - middle) + right)
 
 
 def kth_distance(ordered: Sequence[float], middle: float, k: int) -> float:
-    """The k-th smallest (from 0) of |value - middle|: the k + 1 nearest values lie side by side in the order."""
+    """The k-th smallest (from 0) of |value - middle|."""
+    low = _nearest(ordered, middle, k)
+    return max(middle - ordered[low], ordered[low + k] - middle)
+
+
+def _nearest(ordered: Sequence[float], middle: float, k: int) -> int:
+    """Where the k + 1 values nearest to ``middle`` begin: they lie side by side in the order."""
     low, high = 0, len(ordered) - k - 1
     while low < high:
         start = (low + high) >> 1
@@ -44,7 +55,7 @@ def kth_distance(ordered: Sequence[float], middle: float, k: int) -> float:
             low = start + 1
         else:
             high = start
-    return max(middle - ordered[low], ordered[low + k] - middle)
+    return low
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -1,108 +1,155 @@
-"""Each detector on its own: what it must see and what it must leave alone."""
+"""The detectors together: what they must see and what they must leave alone."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from holter.pipeline.core.detect.evidence import Detector, Evidence
-from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
-from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
-from holter.pipeline.core.detect.nonfinite import NonFinite
+from holter.pipeline.core.detect.evidence import Evidence
+from holter.pipeline.core.detect.stack import DetectorSettings, DetectorStack
 from holter.pipeline.core.steps import StepRecord
+from holter.schemas.telemetry import GRAD_NORM, LOSS, LOSS_SCALE, UPDATE_NORM
 
 
-def feed(detector: Detector, values: list[float], start: int = 0, applied: bool = True) -> list[Evidence]:
-    records = [StepRecord(1, 0, start + index, 0, 0, applied, True, {"m": value}) for index, value in enumerate(values)]
-    return [found for record in records if (found := detector.update(record)) is not None]
+def feed(
+    stack: DetectorStack, rows: Sequence[Mapping[str, float]], start: int = 0, every: int = 1, applied: bool = True
+) -> list[Evidence]:
+    found: list[Evidence] = []
+    for index, row in enumerate(rows):
+        found += stack.update(StepRecord(1, 0, start + index * every, 0, 0, applied, True, dict(row)), False)
+    return found
 
 
-def noise(count: int, level: float = 2.0, sd: float = 0.03, seed: int = 0) -> list[float]:
+def losses(*values: float) -> list[dict[str, float]]:
+    return [{LOSS: value} for value in values]
+
+
+def calm(count: int, level: float = 2.0, sd: float = 0.03, seed: int = 0) -> list[dict[str, float]]:
     draw = random.Random(seed)
-    return [level + draw.gauss(0.0, sd) for _ in range(count)]
+    return [{LOSS: level + draw.gauss(0.0, sd), GRAD_NORM: math.exp(draw.gauss(0.0, 0.2))} for _ in range(count)]
 
 
-def loss_spike() -> LossSpike:
-    return LossSpike("m", LossSpikeSettings())
+def stack() -> DetectorStack:
+    return DetectorStack(DetectorSettings())
 
 
-def explosion() -> Explosion:
-    return Explosion("grad_explosion", "m", ExplosionSettings())
+def kinds(found: Sequence[Evidence]) -> set[str]:
+    return {item.kind for item in found}
 
 
-def test_ordinary_noise_is_no_spike() -> None:
-    assert feed(loss_spike(), noise(5000)) == []
+def test_ordinary_noise_is_left_alone() -> None:
+    assert feed(stack(), calm(5000)) == []
 
 
-def test_one_huge_loss_is_a_spike_at_once() -> None:
-    detector = loss_spike()
-    feed(detector, noise(60))
-    (found,) = feed(detector, [4.0], start=60)
-    assert (found.kind, found.onset_step, found.value) == ("loss_spike", 60, 4.0)
-    assert found.score > 10
+def test_one_huge_loss_counts_only_where_a_record_is_many_steps() -> None:
+    for every, seen in ((1, set()), (10, {"loss_spike"})):
+        detectors = stack()
+        feed(detectors, calm(200), every=every)
+        assert kinds(feed(detectors, losses(4.0), start=200 * every, every=every)) == seen
 
 
-def test_a_smaller_one_counts_when_it_comes_again_and_names_the_first() -> None:
-    detector = loss_spike()
-    feed(detector, noise(60))
-    assert feed(detector, [2.0 + 8 * 0.03 * 1.1], start=60) == []
-    (found,) = feed(detector, [2.0 + 8 * 0.03 * 1.1], start=61)
-    assert found.onset_step == 60
+def test_a_spike_that_comes_again_names_the_first() -> None:
+    detectors = stack()
+    feed(detectors, calm(200))
+    assert feed(detectors, losses(3.0), start=200) == []
+    (found,) = feed(detectors, losses(3.0), start=201)
+    assert (found.kind, found.onset_step, found.value) == ("loss_spike", 200, 3.0)
 
 
-def test_a_spike_does_not_move_its_own_reference() -> None:
-    detector = loss_spike()
-    feed(detector, noise(128))
-    found = feed(detector, [8.0] + [5.0] * 40, start=128)
-    assert len(found) == 41
+def test_many_small_exceedances_add_up() -> None:
+    detectors = stack()
+    feed(detectors, calm(500))
+    assert kinds(feed(detectors, calm(20, level=2.12, seed=1), start=500)) == {"loss_spike"}
 
 
-def test_a_new_level_that_lasts_becomes_the_baseline() -> None:
-    detector = loss_spike()
-    feed(detector, noise(128))
-    feed(detector, noise(60, level=3.0, seed=1), start=128)
-    assert feed(detector, noise(200, level=3.0, seed=2), start=188) == []
+def test_noise_with_outliers_raises_its_own_bar() -> None:
+    draw = random.Random(4)
+    rows = losses(*(2.0 + draw.gauss(0.0, 0.05) * (10.0 if draw.random() < 0.1 else 1.0) for _ in range(6000)))
+    assert len(feed(stack(), rows)) <= 1
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_values_that_are_not_finite_enter_nothing(bad: float) -> None:
-    for detector in (loss_spike(), explosion()):
-        feed(detector, noise(60))
-        assert feed(detector, [bad] * 5, start=60) == []
-        assert len(feed(detector, [50.0], start=65)) == 1
+def test_a_value_that_is_not_finite_is_said_at_once_and_enters_nothing(bad: float) -> None:
+    detectors = stack()
+    feed(detectors, calm(100))
+    before = detectors.loss.state()
+    (found,) = feed(detectors, losses(bad), start=100)
+    assert (found.kind, found.severity) == ("nan", "critical")
+    (found,) = feed(detectors, losses(bad), start=101, applied=False)
+    assert (found.kind, found.severity) == ("nan", "warning")
+    assert detectors.loss.state() == before
 
 
-def test_a_constant_log_has_a_floor() -> None:
-    detector = loss_spike()
-    assert feed(detector, [2.0] * 100 + [2.01] * 3) == []
-    assert feed(detector, [2.5], start=103) != []
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_norm_explodes_by_its_ratio_whatever_its_unit(unit: float) -> None:
+    detectors = stack()
+    feed(detectors, [{**row, GRAD_NORM: unit * row[GRAD_NORM]} for row in calm(1000)])
+    found = feed(detectors, [{LOSS: 2.0, GRAD_NORM: 40.0 * unit}], start=1000)
+    assert kinds(found) == {"grad_explosion"}
+    assert 25.0 < found[0].score < 60.0
 
 
-def test_a_norm_explodes_by_its_ratio_whatever_its_scale() -> None:
-    for unit in (1e-6, 1.0, 1e6):
-        detector = explosion()
-        draw = random.Random(3)
-        calm = [unit * math.exp(draw.gauss(0.0, 0.25)) for _ in range(2000)]
-        assert feed(detector, calm) == []
-        (found,) = feed(detector, [30.0 * unit], start=2000)
-        assert 20.0 < found.score < 45.0
+def test_the_update_is_named_before_the_gradient_and_the_loss() -> None:
+    detectors = stack()
+    rows = [{**row, UPDATE_NORM: 0.1 * math.exp(0.1 * math.sin(at))} for at, row in enumerate(calm(300))]
+    feed(detectors, rows)
+    (found,) = feed(detectors, [{LOSS: 2.0, GRAD_NORM: 1.0, UPDATE_NORM: 5.0}], start=300)
+    assert found.kind == "update_explosion"
 
 
-def test_zero_norms_do_not_divide() -> None:
-    assert feed(explosion(), [0.0] * 50 + [1.0]) == []
+def test_a_run_that_begins_to_learn_may_have_growing_gradients() -> None:
+    draw = random.Random(2)
+    rows = [
+        {
+            LOSS: 9.0 * 0.99**at + draw.gauss(0.0, 0.02),
+            GRAD_NORM: 0.2 * 1.02 ** min(at, 90) * math.exp(draw.gauss(0, 0.1)),
+        }
+        for at in range(150)
+    ]
+    assert feed(stack(), rows) == []
+
+
+def test_a_loss_that_slowly_leaves_its_best_level_diverges() -> None:
+    draw = random.Random(3)
+    rows = [
+        {LOSS: 5.0 - min(at, 400) / 200.0 + max(0, at - 500) / 1000.0 + draw.gauss(0.0, 0.03)} for at in range(1200)
+    ]
+    found = feed(stack(), rows)
+    assert "divergence" in kinds(found)
+
+
+def test_an_exact_zero_that_comes_again_is_a_collapse() -> None:
+    detectors = stack()
+    feed(detectors, calm(50))
+    assert "collapse" in kinds(feed(detectors, losses(0.0, 0.0, 0.0, 0.0), start=50))
+
+
+def test_a_loss_scale_that_only_falls_is_told() -> None:
+    detectors = stack()
+    ladder = [65536.0 / 2**index for index in range(5)]
+    assert kinds(feed(detectors, [{LOSS: 2.0, LOSS_SCALE: scale} for scale in ladder])) == {"loss_scale"}
+    assert feed(stack(), [{LOSS: 2.0, LOSS_SCALE: scale} for scale in (8.0, 4.0, 8.0, 4.0, 8.0, 4.0)]) == []
+
+
+def test_a_run_that_climbs_from_its_first_rows_is_told() -> None:
+    draw = random.Random(5)
+    rows = losses(*(7.0 + 0.35 * at + draw.gauss(0.0, 0.05) for at in range(20)))
+    assert "divergence" in kinds(feed(stack(), rows, every=20))
+
+
+def test_a_second_run_in_the_log_starts_afresh() -> None:
+    detectors = stack()
+    feed(detectors, losses(*(10.0 * 0.99**at for at in range(300))))
+    assert feed(detectors, losses(*(10.0 * 0.99**at for at in range(300)))) == []
+    assert detectors.phase.start_level() > 9.0
 
 
 def test_going_back_forgets_what_came_later() -> None:
-    detector = loss_spike()
-    feed(detector, noise(60))
-    detector.rewind(20)
-    assert max(detector.accepted.steps()) == 20
-
-
-def test_a_non_finite_value_is_critical_only_where_it_was_applied() -> None:
-    detector = NonFinite(("m",))
-    assert [found.severity for found in feed(detector, [math.nan])] == ["critical"]
-    assert [found.severity for found in feed(detector, [math.inf], applied=False)] == ["warning"]
-    assert feed(detector, [1.0]) == []
+    detectors = stack()
+    feed(detectors, calm(200))
+    feed(detectors, losses(*[9.0] * 30), start=200)
+    detectors.rewind(150)
+    assert feed(detectors, calm(100, seed=7), start=151) == []

@@ -1,0 +1,40 @@
+"""What a view says of a value that is out of the ordinary."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Reading(NamedTuple):
+    """Scores are in scales of the run's own residuals; limits are what the run has shown by itself.
+
+    Attributes:
+        level: the short median, in the metric's unit.
+        raw: the score.
+        score: the same, corrected for the tail of the run's own scores.
+        record: the raw score that may come in pairs by itself only once in thousands of records.
+        single_record: more than the largest it has ever shown.
+        joint_record: what it exceeds now and then.
+        usual_gap: value - level, of the logs, over the third largest of this run, margin included.
+        drift: the cumulative sum over its limit.
+        base: what the cumulative sum counts from: the lowest of the last levels.
+        lasting: the middle one of this value and the two before, the latter as they were learned.
+        rise: from the base to that, over the most that levels of this run rise by themselves.
+        chance: the share of this run's own scores that are at least this one's, at most 3.
+        is_new: three of the last four values were above everything seen for a thousand records.
+    """
+
+    value: float
+    level: float
+    raw: float
+    score: float
+    record: float
+    single_record: float
+    joint_record: float
+    usual_gap: float
+    drift: float
+    base: float
+    lasting: float
+    rise: float
+    chance: float
+    is_new: bool

@@ -1,0 +1,232 @@
+"""All detectors of one run, on shared views of its loss, gradient norm and update norm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from holter.pipeline.core.detect.collapse import Collapse, CollapseSettings, CollapseState
+from holter.pipeline.core.detect.creep import Creep, CreepSettings, CreepState
+from holter.pipeline.core.detect.divergence import Divergence, DivergenceSettings, DivergenceState
+from holter.pipeline.core.detect.evidence import Evidence
+from holter.pipeline.core.detect.exceedances import Exceedances
+from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
+from holter.pipeline.core.detect.first_rows import FirstRows, FirstRowsSettings, FirstRowsState
+from holter.pipeline.core.detect.loss_scale import LossScale, LossScaleSettings, LossScaleState
+from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
+from holter.pipeline.core.detect.nonfinite import non_finite
+from holter.pipeline.core.detect.own_record import BLOCK_RECORDS
+from holter.pipeline.core.detect.phase import Phase, PhaseSettings, PhaseState
+from holter.pipeline.core.detect.reading import Reading
+from holter.pipeline.core.detect.view import MetricView, ViewSettings
+from holter.pipeline.core.detect.view_state import ViewState
+from holter.pipeline.core.steps import StepRecord
+from holter.schemas.telemetry import GRAD_NORM, LOSS, LOSS_SCALE, UPDATE_NORM
+
+
+@dataclass(frozen=True)
+class DetectorSettings:
+    view: ViewSettings = field(default_factory=ViewSettings)
+    phase: PhaseSettings = field(default_factory=PhaseSettings)
+    loss: LossSpikeSettings = field(default_factory=LossSpikeSettings)
+    norms: ExplosionSettings = field(default_factory=ExplosionSettings)
+    divergence: DivergenceSettings = field(default_factory=DivergenceSettings)
+    creep: CreepSettings = field(default_factory=CreepSettings)
+    first_rows: FirstRowsSettings = field(default_factory=FirstRowsSettings)
+    collapse: CollapseSettings = field(default_factory=CollapseSettings)
+    loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
+    joint_score: float = 4.0
+    joint_size: float = 0.1
+    """Loss and gradient norm both beyond this within three records are evidence where neither is alone."""
+    negligible_share: float = 0.002
+    """A loss that is less than this share of the first one is as good as zero."""
+    progress_ratio: float = 10.0
+    """A norm that grows by less than this while the loss falls is no evidence."""
+    same_level_scales: float = 4.0
+    """A log whose steps go back goes on as the same run while its loss is this close to its level."""
+
+
+class StackState(Struct):
+    phase: PhaseState | None = None
+    loss: ViewState | None = None
+    grad: ViewState | None = None
+    update: ViewState | None = None
+    loss_seen: list[tuple[int, int]] = []
+    grad_seen: list[tuple[int, int]] = []
+    update_seen: list[tuple[int, int]] = []
+    divergence: DivergenceState | None = None
+    first_rows: FirstRowsState | None = None
+    creep: CreepState | None = None
+    collapse: CollapseState | None = None
+    loss_scale: LossScaleState | None = None
+
+
+class DetectorStack:
+    """Takes the records of the judged rank; says what is out of the ordinary."""
+
+    def __init__(self, settings: DetectorSettings, state: StackState | None = None) -> None:
+        self._settings = settings
+        kept = state or StackState()
+        self.phase = Phase(settings.phase, kept.phase)
+        self.loss = MetricView(settings.view, settings.negligible_share, kept.loss)
+        self.grad = MetricView(settings.view, state=kept.grad)
+        self.norm = MetricView(settings.view, state=kept.update)
+        self._spike = LossSpike(LOSS, settings.loss, Exceedances(kept.loss_seen))
+        self._explosion = Explosion("grad_explosion", GRAD_NORM, settings.norms, Exceedances(kept.grad_seen))
+        self._update = Explosion("update_explosion", UPDATE_NORM, settings.norms, Exceedances(kept.update_seen))
+        self._divergence = Divergence(LOSS, settings.divergence, kept.divergence)
+        self._creep = Creep(GRAD_NORM, settings.creep, kept.creep)
+        self._first_rows = FirstRows(settings.first_rows, kept.first_rows)
+        self._collapse = Collapse(LOSS, settings.collapse, kept.collapse)
+        self._loss_scale = LossScale(LOSS_SCALE, settings.loss_scale, kept.loss_scale)
+        self.began_run = False
+        """The last record was the first of another run in the same log, or of an earlier part of this one."""
+
+    def update(self, record: StepRecord, in_incident: bool) -> list[Evidence]:
+        values, step = record.values, record.step
+        if in_incident != self.loss.is_suspended:
+            for view in (self.loss, self.grad, self.norm):
+                view.is_suspended = in_incident
+                if in_incident:
+                    view.forgive()
+        found: list[Evidence] = []
+        self.began_run = False
+        grad_reading = None
+        loss = values.get(LOSS)
+        grad = values.get(GRAD_NORM)
+        norm = values.get(UPDATE_NORM)
+        first_rows = self._first_rows
+        if not first_rows.state.is_done:
+            self._look_at_first_rows(step, loss, grad, found)
+        if norm is not None and norm - norm == 0.0:
+            reading = self.norm.observe(step, norm)
+            if reading is not None and (item := self._update.judge(reading, step, self.norm.count, self.phase)):
+                if not self._is_progress(item):
+                    found.append(item)
+        if grad is not None and grad - grad == 0.0:
+            grad_reading = self.grad.observe(step, grad)
+            if grad_reading is not None:
+                item = self._explosion.judge(grad_reading, step, self.grad.count, self.phase)
+                if item is not None and not self._is_progress(item):
+                    found.append(item)
+            if not self.grad.count % BLOCK_RECORDS and (
+                item := self._creep.update(step, self.grad.level(), self.grad.lowest(), self.loss.is_falling())
+            ):
+                found.append(item)
+        if loss is not None:
+            if loss - loss == 0.0:
+                self._take_loss(step, loss, in_incident, found, grad_reading)
+            else:
+                self.phase.advance(step)
+        if (loss is None or loss - loss != 0.0) or (grad is not None and grad - grad != 0.0) or norm is not None:
+            item = non_finite(record)
+            if item is not None:
+                found.insert(0, item)
+        if LOSS_SCALE in values and (item := self._loss_scale.update(step, values[LOSS_SCALE])):
+            found.append(item)
+        return found
+
+    def _take_loss(
+        self, step: int, loss: float, in_incident: bool, found: list[Evidence], grad: Reading | None
+    ) -> None:
+        phase = self.phase
+        phase.advance(step)
+        if phase.state.went_back:
+            self._went_back(loss)
+        view = self.loss
+        phase.note_loss(loss)
+        reading = view.observe(step, loss)
+        if reading is not None:
+            item = self._spike.judge(reading, step, view.count, phase)
+            if item is None and grad is not None and phase.is_coarse:
+                item = self._judge_together(reading, grad, step)
+            if item is not None:
+                found.append(item)
+        if loss == 0.0:
+            item = self._collapse.note_zero(step, view.count, view.level() / max(abs(phase.start_level()), 1e-300))
+            if item is not None:
+                found.append(item)
+        if not view.count % BLOCK_RECORDS and not in_incident and view.count > 16:
+            item = self._divergence.update(step, view.level(), view.scale(), phase)
+            if item is not None:
+                found.append(item)
+
+    def _judge_together(self, loss: Reading, grad: Reading, step: int) -> Evidence | None:
+        """Where neither is evidence alone, both in one record of a coarse log are."""
+        settings = self._settings
+        size = self.phase.relative(loss.value - loss.level, loss.level)
+        least = settings.joint_score
+        if min(loss.score, grad.score) <= least or size < settings.joint_size or grad.value < 3.0 * grad.level:
+            return None
+        if loss.raw <= loss.joint_record or grad.raw <= grad.joint_record:
+            return None
+        return Evidence("loss_spike", LOSS, loss.value, loss.level, loss.score, least, "warning", step)
+
+    def _is_progress(self, item: Evidence) -> bool:
+        """A norm that grows while the loss falls is a run that begins to learn."""
+        return item.score < self._settings.progress_ratio and self.loss.is_falling()
+
+    def _look_at_first_rows(self, step: int, loss: float | None, grad: float | None, found: list[Evidence]) -> None:
+        finite_loss = loss if loss is not None and math.isfinite(loss) else None
+        finite_grad = grad if grad is not None and math.isfinite(grad) else None
+        item = self._first_rows.update(step, finite_loss, finite_grad, self.phase)
+        if item is not None:
+            found.append(item)
+
+    def _went_back(self, loss: float) -> None:
+        """Steps fell to half or less: another run, unless the loss goes on at its level."""
+        view = self.loss
+        self.phase.state.went_back = False
+        level, scale = view.level(), view.scale()
+        self.began_run = True
+        if not len(view) or abs(loss - level) > self._settings.same_level_scales * scale:
+            self.restart()
+
+    def band(self, metric: str) -> tuple[float, float, float] | None:
+        """Level, and from where to where values of a metric are ordinary; None where it is not judged, or young."""
+        view = {LOSS: self.loss, GRAD_NORM: self.grad, UPDATE_NORM: self.norm}.get(metric)
+        return view.band() if view is not None else None
+
+    def restart(self) -> None:
+        settings = self._settings
+        self.loss = MetricView(settings.view, settings.negligible_share)
+        self.grad = MetricView(settings.view)
+        self.norm = MetricView(settings.view)
+        self.phase.begin_run()
+        for detector in (self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale):
+            detector.restart()
+        for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
+            seen.kept = []
+
+    def settle(self) -> None:
+        """An incident has ended."""
+        for view in (self.loss, self.grad, self.norm):
+            view.settle()
+        self._divergence.settle()
+
+    def rewind(self, step: int) -> None:
+        for view in (self.loss, self.grad, self.norm):
+            view.rewind(step)
+        for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
+            seen.kept = []
+        self._divergence.restart()
+        self._loss_scale.restart()
+        self.phase.state.last_step = min(step, self.phase.state.last_step)
+
+    def state(self) -> StackState:
+        return StackState(
+            self.phase.state,
+            self.loss.state(),
+            self.grad.state(),
+            self.norm.state(),
+            self._spike.seen.kept,
+            self._explosion.seen.kept,
+            self._update.seen.kept,
+            self._divergence.state,
+            self._first_rows.state,
+            self._creep.state,
+            self._collapse.state,
+            self._loss_scale.state,
+        )

@@ -1,0 +1,1 @@
+"""What finished incidents teach: the coefficients of P(recover), and which effects helped."""

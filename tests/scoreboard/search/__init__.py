@@ -1,0 +1,1 @@
+"""Constants chosen without the family that they are scored on."""
