@@ -23,13 +23,17 @@ class Permissions:
     autonomy: Mapping[EffectName, Autonomy] = field(default_factory=dict)
 
     def objection(self, action: Action) -> str | None:
-        """Why an effect may not be applied, None where all may."""
+        """Why an effect may not be applied, None where all may.
+
+        What the user does not allow is never applied. How far an allowed effect goes by itself is the run's own word
+        only until a person, or a policy that a person set, says otherwise.
+        """
         for name in map(effect_name, action.effects):
             if name not in self.capabilities:
                 return f"this trainer cannot apply {name}"
             if name not in self.allow:
                 return f"{name} is not in what the user allows"
-            if self.autonomy.get(name, "auto") != "auto":
+            if action.authority == "run" and self.autonomy.get(name, "auto") != "auto":
                 return f"the autonomy of {name} is {self.autonomy[name]}"
         return None
 

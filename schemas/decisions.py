@@ -22,7 +22,6 @@ from holter.schemas.bounds import (
     Text,
 )
 
-
 Answer = Literal["", "done", "stale", "refused"]
 """``stale``: what it was about is no longer so. ``refused``: a rule forbids it, which ``held`` names."""
 

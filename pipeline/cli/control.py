@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from holter.pipeline.bus import Bus, BusError
-from holter.pipeline.bus.kafka import KafkaBus
-from holter.pipeline.cli.order_desk import NotSent, OrderDesk
+from holter.pipeline.cli.order_desk import OrderDesk
 from holter.pipeline.cli.policy_file import (
     PolicyFileError,
     checked_autonomy,
@@ -25,10 +18,10 @@ from holter.pipeline.cli.policy_file import (
     checked_settings,
     read_policy_file,
 )
+from holter.pipeline.cli.sending import fail, now_ms, open_desk, order, person_name, send
 from holter.pipeline.fit.priors import Priors
-from holter.producers.connection import Connection, connection_from_env
-from holter.schemas import InvalidRecord, Key, KeyFileError, codec, encode, run_key
-from holter.schemas.commands import Act, Approve, Command, Hold, HoldState, Policy, Reject, Release
+from holter.schemas import InvalidRecord, run_key
+from holter.schemas.commands import Act, Approve, Hold, Policy, Reject, Release
 from holter.schemas.control import (
     CheckpointNow,
     ClipAdjust,
@@ -40,7 +33,6 @@ from holter.schemas.control import (
     Stop,
 )
 from holter.schemas.decisions import Decision
-from holter.schemas.signed import KEYS_FILE_VARIABLE
 
 OrderedEffect = Literal[
     "lr_factor", "momentum_reset", "rollback", "skip_range", "clip_adjust", "stop", "checkpoint_now"
@@ -66,7 +58,7 @@ def hold(run: RunArgument, reason: ReasonOption = "", person: PersonOption = Non
     Example: holter hold gpt-small/night --reason "debugging the loader"
     """
     project, name = _project_and_run(run)
-    _order(Hold(project, name, _person(person), _now_ms(), reason), wait)
+    order(Hold(project, name, person_name(person), now_ms(), reason), wait)
 
 
 def release(run: RunArgument, reason: ReasonOption = "", person: PersonOption = None, wait: WaitOption = 10.0) -> None:
@@ -75,7 +67,7 @@ def release(run: RunArgument, reason: ReasonOption = "", person: PersonOption = 
     Example: holter release gpt-small/night
     """
     project, name = _project_and_run(run)
-    _order(Release(project, name, _person(person), _now_ms(), reason), wait)
+    order(Release(project, name, person_name(person), now_ms(), reason), wait)
 
 
 def approve(
@@ -92,10 +84,10 @@ def approve(
     Example: holter approve gpt-small/night 3f2a91c0
     """
     project, name = _project_and_run(run)
-    with _desk() as desk:
+    with open_desk() as desk:
         found = _proposal(desk, project, name, decision)
         _show(found)
-        _send(desk, Approve(project, name, found.id, found.digest, _person(person), _now_ms(), reason), wait)
+        send(desk, Approve(project, name, found.id, found.digest, person_name(person), now_ms(), reason), wait)
 
 
 def reject(
@@ -110,10 +102,10 @@ def reject(
     Example: holter reject gpt-small/night 3f2a91c0 --reason "known bad shard"
     """
     project, name = _project_and_run(run)
-    with _desk() as desk:
+    with open_desk() as desk:
         found = _proposal(desk, project, name, decision)
         _show(found)
-        _send(desk, Reject(project, name, found.id, _person(person), _now_ms(), reason), wait)
+        send(desk, Reject(project, name, found.id, person_name(person), now_ms(), reason), wait)
 
 
 def act(
@@ -144,7 +136,7 @@ def act(
     """
     project, name = _project_and_run(run)
     effects = _effects(effect, factor, ramp_steps, checkpoint, step, from_step)
-    _order(Act(project, name, effects, _person(person), _now_ms(), reason), wait)
+    order(Act(project, name, effects, person_name(person), now_ms(), reason), wait)
 
 
 def policy(
@@ -185,65 +177,15 @@ def policy(
     known = {} if priors is None else _priors(priors)
     if chosen is None and not (modes or settings or known):
         raise typer.BadParameter("say what is to change: --preset, --file, --autonomy, --set or --priors")
-    _order(Policy(project, name, _person(person), _now_ms(), chosen, modes, settings, reason, known), wait)
+    order(Policy(project, name, person_name(person), now_ms(), chosen, modes, settings, reason, known), wait)
 
 
-def _order(command: Command | HoldState, wait_seconds: float) -> None:
-    _check(command)
-    with _desk() as desk:
-        _send(desk, command, wait_seconds)
-
-
-def _send(desk: OrderDesk, command: Command | HoldState, wait_seconds: float) -> None:
-    """Says what became of it; ends with 1 where that is not what was wanted."""
-    answer = desk.send(command, wait_seconds)
-    console = Console(stderr=True)
-    who = f"{command.project}/{command.run}"
-    if answer is None:
-        console.print(f"{who}: sent; `watch` did not answer within {wait_seconds:g} s. Is it up?", highlight=False)
-        raise typer.Exit(1)
-    colour = "green" if answer.answer == "done" else "yellow"
-    console.print(f"{who}: [{colour}]{answer.answer}[/], ", end="", highlight=False)
-    console.print(answer.reason, markup=False, highlight=False, soft_wrap=True)
-    if answer.answer != "done":
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _desk() -> Iterator[OrderDesk]:
-    connection = _connection()
-    try:
-        yield OrderDesk(_bus(connection), _key(connection), _now_ms)
-    except (BusError, NotSent) as error:
-        _fail(str(error))
-
-
-def _bus(connection: Connection) -> Bus:
-    return KafkaBus(connection.kafka)
-
-
-def _connection() -> Connection:
-    connection = connection_from_env(os.environ)
-    if connection is None:
-        raise typer.BadParameter("name a Kafka with KAFKA_BOOTSTRAP_SERVERS, or run `holter up` in this folder")
-    return connection
-
-
-def _key(connection: Connection) -> Key:
-    if connection.keyring is None:
-        raise typer.BadParameter(f"orders are signed, and {connection.keys_problem}: set {KEYS_FILE_VARIABLE}")
-    try:
-        return connection.keyring.signer("person")
-    except KeyFileError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def _proposal(desk: OrderDesk, project: str, run: str, wanted: str | None) -> Decision:
-    waiting = desk.waiting(project, run)
+def _proposal(at: OrderDesk, project: str, run: str, wanted: str | None) -> Decision:
+    waiting = at.waiting(project, run)
     found = [decision for decision in waiting if decision.id.startswith(wanted or "")]
     if not found:
         known = f"; {waiting[-1].id[:8]} does" if waiting else ""
-        _fail(f"{f'no decision {wanted}' if wanted else 'nothing'} of {project}/{run} waits for approval{known}")
+        fail(f"{f'no decision {wanted}' if wanted else 'nothing'} of {project}/{run} waits for approval{known}")
     return found[-1]
 
 
@@ -285,14 +227,6 @@ def _effects(
     return [plain[effect]]
 
 
-def _check(command: Command | HoldState) -> None:
-    """Refuses here what every reader would."""
-    try:
-        (codec.commands if isinstance(command, Command) else codec.holds).decode(encode(command))
-    except InvalidRecord as error:
-        raise typer.BadParameter(error.detail) from None
-
-
 def _priors(path: Path) -> Priors:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Priors)
@@ -324,16 +258,3 @@ def _project_and_run(text: str) -> tuple[str, str]:
     except InvalidRecord:
         raise typer.BadParameter(f"{text!r} is not PROJECT/RUN, such as gpt-small/night") from None
     return project, run
-
-
-def _person(given: str | None) -> str:
-    return (given or os.environ.get("HOLTER_PERSON") or getpass.getuser())[:200]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _fail(text: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error[/] {text}", highlight=False, soft_wrap=True)
-    raise typer.Exit(1)

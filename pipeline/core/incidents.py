@@ -47,7 +47,7 @@ class IncidentSettings:
     """in a coarse log so many."""
     stuck_records: int = 25
     """Every so many records an open incident is asked whether it gets anywhere:"""
-    stuck_closed: float = 0.05
+    stuck_closed: float = 0.1
     """it is stuck where it closed less than this share of the gap."""
     plateau_spread: float = 0.006
     """The last 16 losses within this share of their level, and above the baseline, are a plateau."""
@@ -115,6 +115,13 @@ class Incident(Struct):
         """What a rise is measured by: the level reached, or a third of that it came from."""
         start = 0.0 if math.isnan(self.start) else abs(self.start) / 3.0
         return max(abs(self.base_loss), start, 2.0 * self.scale, 1e-12)
+
+    def lost_progress(self, above: float) -> float:
+        """How much of what the run had learned a rise takes away, in [0, 2]; 0 for a loss that means no progress."""
+        progress = self.start - self.base_loss
+        if self.base_loss < 0.0 or not progress > 0.02 * self.reference():
+            return 0.0
+        return min(2.0, max(0.0, above / progress))
 
 
 class Closed(Struct):
@@ -245,38 +252,38 @@ class IncidentTracker:
         is_above = gap > settings.band_scales * incident.scale and gap > 0.02 * incident.reference()
         is_idle = is_above and incident.base_loss >= 0.0 and gap >= (1.0 - settings.stuck_closed) * incident.mark
         is_idle = is_idle and _log_share(gap, incident) > settings.stuck_closed
-        incident.num_idle = incident.num_idle + 1 if is_idle else 0
         grad = recent.median_grad(9)
         ratio = settings.grad_ratio * (1.0 if _log_share(gap, incident) > settings.stuck_closed else 3.0)
-        incident.is_stuck = incident.num_idle > 1 or grad > ratio * incident.base_grad
+        stays_high = grad > ratio * incident.base_grad and _grad_closing(recent) < 0.5
+        incident.num_idle = incident.num_idle + 1 if is_idle or stays_high else 0
+        incident.is_stuck = incident.num_idle > 1
         incident.mark = gap
 
     def _features(self, incident: Incident, recent: RecentValues) -> RecoveryFeatures:
         level = recent.median_loss(4)
         above = level - incident.base_loss
-        height = incident.peak - incident.base_loss
         known = not math.isnan(above)
+        height = incident.peak - incident.base_loss
         given_back = 1.0 if height <= 0.0 else min(1.0, max(0.0, (incident.peak - level) / height))
-        progress = incident.start - incident.base_loss
         reference = incident.reference()
         return RecoveryFeatures(
             num_healed=self.state.num_healed,
             loss_non_finite=recent.loss_reached_weights(),
             num_non_finite_grads=recent.num_grads_reached_weights(),
             log_grad=_log(recent.median_grad(9)),
+            log_least_grad=_log(recent.lowest_grad()),
+            grad_closing=_grad_closing(recent),
             log_base_grad=_log(incident.base_grad),
+            log_lowest_grad=_log(incident.lowest_grad),
             num_records=incident.num_records,
             given_back=given_back if known else 0.0,
             still_above=above / reference if known else 0.0,
+            closing=self._closing(incident, recent),
+            lost_progress=incident.lost_progress(above) if known else 0.0,
             is_plateau=self._is_plateau(incident, recent, reference),
             is_stuck=incident.is_stuck,
-            closing=self._closing(incident, recent),
-            log_lowest_grad=_log(incident.lowest_grad),
             is_collapse="collapse" in incident.kinds or "plateau" in incident.kinds,
             is_divergence="divergence" in incident.kinds,
-            lost_progress=min(2.0, max(0.0, above / progress))
-            if known and progress > 0.02 * reference and incident.base_loss >= 0.0
-            else 0.0,
         )
 
     def _closing(self, incident: Incident, recent: RecentValues) -> float:
@@ -302,7 +309,7 @@ class IncidentTracker:
         incident.num_lost = 0 if math.isfinite(loss) else incident.num_lost + 1
         incident.num_calm = incident.num_calm + 1 if self._is_calm(incident, recent, loss) else 0
         if incident.num_calm >= (settings.coarse_calm_records if incident.is_coarse else settings.calm_records):
-            return "recovered_higher" if incident.is_outside(recent.median_loss(9), 1.0) else "recovered"
+            return "recovered_higher" if incident.is_outside(recent.median_loss(5), 1.0) else "recovered"
         if incident.num_lost >= settings.lost_after_records:
             return "lost"
         if incident.num_records >= settings.flat_after_records and self._is_flat(incident, recent):
@@ -358,6 +365,11 @@ def _join(incident: Incident, item: Evidence) -> None:
         incident.state = state
 
 
+def _grad_closing(recent: RecentValues) -> float:
+    newer, older = map(_log, recent.grad_halves())
+    return 0.0 if math.isnan(newer) or math.isnan(older) else min(4.0, max(-4.0, older - newer))
+
+
 def _log(value: float) -> float:
     return math.log(value) if 0.0 < value < math.inf else math.nan
 
@@ -367,4 +379,4 @@ def _log_share(gap: float, incident: Incident) -> float:
     least = 0.02 * incident.reference()
     base = max(incident.base_loss, 0.0) + least
     height = max(incident.peak - incident.base_loss, gap)
-    return math.log1p(gap / base) / math.log1p(height / base) if height > 0.0 else 0.0
+    return math.log1p(gap / base) / math.log1p(height / base) if gap > 0.0 and height > 0.0 else 0.0

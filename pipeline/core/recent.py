@@ -82,6 +82,17 @@ class RecentValues:
             return math.nan, math.nan, math.nan
         return min(losses), max(losses), median(losses)
 
+    def lowest_grad(self) -> float:
+        """The lowest of the kept gradient norms: high only where they all are. NaN while not all 16 are there."""
+        finite = [grad for grad in self.grads if grad - grad == 0.0]
+        return min(finite) if len(self.grads) == NUM_RECENT and finite else math.nan
+
+    def grad_halves(self) -> tuple[float, float]:
+        """Medians of the newer and the older half of the kept gradient norms."""
+        grads = list(self.grads)
+        half = len(grads) // 2
+        return _finite_median(deque(grads[half:]), half), _finite_median(deque(grads[:half]), half)
+
     def loss_reached_weights(self) -> bool:
         return _reached(self.loss_flags) > 0
 

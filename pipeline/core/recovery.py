@@ -13,28 +13,30 @@ from typing import NamedTuple
 
 _USUAL_EXCESS = math.log(3.0)
 _USUAL_RISE = math.log(10.0)
-_UNTOUCHED, _UNTOUCHED_SHARE = 0.01, 0.4
-"""A gradient that the loss does not feel counts for less."""
+_HUGE_GRAD = math.log(1000.0)
+"""A norm above this has rarely come back, whatever the run was used to."""
 _FAST = 0.1
 """A loss that closes this share of its gap in eight records is on its way back."""
 
 
 @dataclass(frozen=True)
 class RecoveryWeights:
-    base: float = 1.9
-    healed_before: float = 0.25
+    base: float = 1.75
+    healed_before: float = 0.05
     non_finite_loss: float = -4.7
     non_finite_grad: float = -2.5
-    grad_excess: float = -1.1
-    grad_rise: float = -1.0
+    grad_excess: float = -0.5
+    grad_rise: float = -0.5
+    grad_size: float = -1.6
+    grad_closing: float = 0.8
     collapse: float = -4.2
-    divergence: float = -1.0
+    divergence: float = -1.2
     plateau: float = -3.2
-    stuck: float = -3.4
-    closing: float = 0.8
-    given_back: float = 0.6
+    stuck: float = -3.2
+    closing: float = 0.6
+    given_back: float = 0.5
     still_above: float = -0.7
-    lost_progress: float = -0.8
+    lost_progress: float = -1.1
 
 
 class RecoveryFeatures(NamedTuple):
@@ -53,6 +55,8 @@ class RecoveryFeatures(NamedTuple):
         is_stuck: whether nothing of the gap was closed lately, or the gradient norm stays high.
         lost_progress: share of what the run had learned that is lost at present, in [0, 2].
         closing: share of the gap that was closed between the last 8 losses and the 8 before; negative while it grows.
+        grad_closing: ln of the median of the 8 gradient norms before the last 8 over that of the last 8.
+        log_least_grad: ln of the lowest of the last 16 gradient norms, NaN where unknown.
         log_lowest_grad: ln of the lowest level of the gradient norm in this run, NaN where unknown.
         is_collapse: whether the loss is nothing, or one value.
         is_divergence: whether the loss slowly left the best level it had.
@@ -70,6 +74,8 @@ class RecoveryFeatures(NamedTuple):
     is_stuck: bool = False
     lost_progress: float = 0.0
     closing: float = 0.0
+    grad_closing: float = 0.0
+    log_least_grad: float = math.nan
     log_lowest_grad: float = math.nan
     is_collapse: bool = False
     is_divergence: bool = False
@@ -86,23 +92,25 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
 
     >>> calm = RecoveryFeatures(num_records=10, given_back=1.0)
     >>> round(estimate(calm, RecoveryWeights()).p_recover, 3)
-    0.953
+    0.905
     >>> round(estimate(calm._replace(loss_non_finite=True), RecoveryWeights()).p_recover, 3)
-    0.182
+    0.079
     """
     maturity = min(1.0, features.num_records / 10.0)
     still_above = min(2.0, max(0.0, features.still_above))
     kept = 1.0 - features.given_back
-    touched = 1.0 if features.still_above > _UNTOUCHED else _UNTOUCHED_SHARE
+    is_high = _above(features.log_grad, features.log_base_grad, _USUAL_EXCESS) > 0.0
     terms = {
         "base": weights.base,
         "healed_before": weights.healed_before * min(2, features.num_healed),
         "non_finite_loss": weights.non_finite_loss * features.loss_non_finite,
         "non_finite_grad": weights.non_finite_grad * min(1.0, features.num_non_finite_grads / 3.0),
-        "grad_excess": weights.grad_excess * touched * _above(features.log_grad, features.log_base_grad, _USUAL_EXCESS),
+        "grad_excess": weights.grad_excess * _above(features.log_least_grad, features.log_base_grad, _USUAL_EXCESS),
+        "grad_rise": weights.grad_rise * _above(features.log_least_grad, features.log_lowest_grad, _USUAL_RISE),
+        "grad_size": weights.grad_size * _above(features.log_grad, _HUGE_GRAD, 0.0),
+        "grad_closing": weights.grad_closing * min(1.0, max(-1.0, features.grad_closing)) * is_high,
         "plateau": weights.plateau * features.is_plateau,
         "stuck": weights.stuck * features.is_stuck,
-        "grad_rise": weights.grad_rise * _above(features.log_grad, features.log_lowest_grad, _USUAL_RISE),
         "collapse": weights.collapse * features.is_collapse,
         "divergence": weights.divergence * features.is_divergence,
         "closing": weights.closing * maturity * min(1.0, max(-1.0, features.closing / _FAST)),
@@ -110,7 +118,7 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
         "still_above": weights.still_above * maturity * still_above * kept,
         "lost_progress": weights.lost_progress * maturity * min(1.0, max(0.0, features.lost_progress)),
     }
-    logit = sum(terms.values())
+    logit = max(-50.0, min(50.0, sum(terms.values())))
     moved = {name: round(term, 6) for name, term in terms.items() if term}
     return Estimate(1.0 / (1.0 + math.exp(-logit)), moved)
 

@@ -28,7 +28,9 @@ from holter.schemas.telemetry import Ack, Finished, MetricBatch, RunEvent, Start
 from holter.schemas.topics import Topic, check_key
 from holter.schemas.windows import WindowStat
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+READ_VERSIONS = (1, STATE_VERSION)
+"""Of version 1 all is kept but what its detectors had learned of the run's noise: those start afresh."""
 IDLE_MS = 7 * 86_400_000
 FINISHED_MS = 3_600_000
 TOMBSTONE_MS = 90 * 86_400_000
@@ -130,8 +132,9 @@ def restore(key: str, deployment: Deployment, snapshot: bytes | None, arrivals: 
     if snapshot is None:
         return RunOperator(key, deployment, arrivals=arrivals)
     version = msgspec.msgpack.decode(snapshot, type=_Version).version
-    if version != STATE_VERSION:
-        raise StateVersionError(f"state of {key!r} is of version {version}, this release reads {STATE_VERSION}")
+    if version not in READ_VERSIONS:
+        known = " and ".join(map(str, READ_VERSIONS))
+        raise StateVersionError(f"state of {key!r} is of version {version}, this release reads {known}")
     return RunOperator(key, deployment, _DECODE(snapshot), arrivals)
 
 

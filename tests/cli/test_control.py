@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from holter.infra.state import write_private
 from holter.pipeline.bus import BusError
-from holter.pipeline.cli import control
+from holter.pipeline.cli import control, sending
 from holter.pipeline.cli.main import app
 from holter.schemas import topics
 from holter.schemas.commands import Policy, Prior
@@ -68,8 +68,9 @@ class Person:
     def at(self, loop: Loop) -> LiveBus:
         """The run that is spoken of, at its own time."""
         bus = LiveBus(loop)
-        self._monkeypatch.setattr(control, "KafkaBus", lambda _: bus)
-        self._monkeypatch.setattr(control, "_now_ms", lambda: loop.trainer.now())
+        self._monkeypatch.setattr(sending, "KafkaBus", lambda _: bus)
+        for module in (control, sending):
+            self._monkeypatch.setattr(module, "now_ms", loop.trainer.now)
         return bus
 
     def types(self, *arguments: str, **environ: str) -> Result:
@@ -246,7 +247,7 @@ def test_a_bus_that_is_down_is_one_line(person: Person, monkeypatch: pytest.Monk
     def down(_: object) -> None:
         raise BusError("no Kafka at kafka:9092", retriable=True)
 
-    monkeypatch.setattr(control, "KafkaBus", down)
+    monkeypatch.setattr(sending, "KafkaBus", down)
     answer = person.types("hold", RUN)
     assert (answer.exit_code, answer.stderr) == (1, "error no Kafka at kafka:9092\n")
 

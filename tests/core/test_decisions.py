@@ -7,9 +7,9 @@ import math
 import msgspec
 
 from holter.pipeline.core.decisions import DecisionState
-from holter.schemas import topics
-from holter.schemas.commands import Prior
-from holter.schemas.control import Action, Rollback
+from holter.schemas import encode, topics
+from holter.schemas.commands import Act, Prior
+from holter.schemas.control import Action, LrFactor, Rollback
 from holter.schemas.telemetry import (
     GRAD_NORM,
     LOSS,
@@ -20,8 +20,8 @@ from holter.schemas.telemetry import (
     Parent,
     Started,
 )
-from tests.core.test_run_operator import Loop, calm_rows, healthy_run
-from tests.telemetry import ALL_EFFECTS
+from tests.core.test_run_operator import PERSON, Loop, calm_rows, healthy_run
+from tests.telemetry import ALL_EFFECTS, START_MS
 
 
 def two_checkpoints(policy: str = "cautious") -> Loop:
@@ -136,3 +136,16 @@ def test_a_state_of_before_there_was_more_to_remember_is_read() -> None:
     }  # fmt: skip
     state = msgspec.msgpack.decode(msgspec.msgpack.encode(old), type=DecisionState)
     assert (state.policy, state.proposal, state.pending and state.pending.kind) == ("cautious", None, "")
+
+
+def test_a_learning_rate_that_was_cut_is_known_to_climb_back() -> None:
+    loop = healthy_run()
+    cut = Act("gpt", "night", [LrFactor(0.5, 10)], "ada", START_MS)
+    loop.send(PERSON.sign(encode(cut)), topics.COMMANDS)
+    loop.send(loop.trainer.ack(loop.actions()[0], effects=[EffectReport("lr_factor", 1.0, 0.5)]))
+    stage = loop.driver._operators["gpt/night"].operator._decisions  # type: ignore[attr-defined]
+    seen = [stage._lr_factor()]
+    for _ in range(3):
+        loop.steps(calm_rows(5))
+        seen.append(stage._lr_factor())
+    assert seen == [0.5, 0.75, 1.0, 1.0]

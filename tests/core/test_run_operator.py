@@ -6,12 +6,13 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holter.pipeline.bus.memory import MemoryBus
-from holter.pipeline.core.operator import KeyedState
+from holter.pipeline.core.operator import KeyedState, StateVersionError
 from holter.pipeline.core.run_operator import SIGNALS, WINDOW_STATS, Deployment, restore, watch
 from holter.pipeline.local.driver import Driver
 from holter.schemas import Key, Keyring, codec, encode, topics
@@ -327,6 +328,30 @@ def test_a_snapshot_restores_to_the_same_bytes() -> None:
     raw = operator.to_bytes()
     assert restore("gpt/night", loop.deployment, raw).to_bytes() == raw
     assert len(raw) < 16 * 1024
+
+
+def test_a_state_of_the_version_before_is_read_and_its_detectors_start_afresh() -> None:
+    loop = healthy_run()
+    loop.step(loss=math.nan)
+    old = msgspec.msgpack.decode(loop.driver._operators["gpt/night"].operator.to_bytes())
+    old["version"] = 1
+    del old["signals"]["detectors"]
+    old["signals"]["loss"] = {"steps": b"", "values": b"", "exceedances": [], "num_seen": 0, "num_rejected": 0}
+    operator = restore("gpt/night", loop.deployment, msgspec.msgpack.encode(old))
+    new = msgspec.msgpack.decode(operator.to_bytes())
+    assert new["version"] == 2
+    assert new["signals"]["detectors"]["loss"]["count"] == 0
+    for kept in (("signals", "tracker"), ("signals", "recent"), ("decisions", "safety")):
+        before, after = (msgspec.msgpack.encode(state[kept[0]][kept[1]]) for state in (old, new))
+        assert after == before  # of NaN, too
+
+
+def test_a_state_of_an_unknown_version_is_refused() -> None:
+    loop = healthy_run()
+    unknown = msgspec.msgpack.decode(loop.driver._operators["gpt/night"].operator.to_bytes())
+    unknown["version"] = 99
+    with pytest.raises(StateVersionError, match="version 99, this release reads 1 and 2"):
+        restore("gpt/night", loop.deployment, msgspec.msgpack.encode(unknown))
 
 
 def test_a_run_is_forgotten_in_two_steps() -> None:

@@ -11,7 +11,8 @@ from holter.pipeline.cli.main import app
 from holter.pipeline.cli.stack import notebook_example
 
 COMMANDS = [["up"], ["down"], ["status"], ["migrate"], ["topics", "create"],
-            ["jobs", "submit"], ["jobs", "list"], ["jobs", "stop"], ["replay"], ["sync"], ["schema"]]  # fmt: skip
+            ["jobs", "submit"], ["jobs", "list"], ["jobs", "stop"], ["replay"], ["fit"], ["sync"], ["schema"],
+            ["hold"], ["release"], ["approve"], ["reject"], ["act"], ["policy"]]  # fmt: skip
 
 
 def run(tmp_path: Path, *arguments: str, **environ: str) -> Result:

@@ -84,6 +84,15 @@ def test_what_may_not_be_applied_is_answered(changes: dict[str, Any], status: st
     assert not gate.is_latched
 
 
+@pytest.mark.parametrize("authority", ["approval", "person", "policy"])
+def test_what_people_let_through_does_not_ask_the_runs_autonomy_but_what_it_allows(authority: Any) -> None:
+    gate = make_gate()
+    assert offer(gate, action(effects=[MomentumReset()], authority=authority)) == []
+    assert gate.is_latched
+    (answer,) = offer(make_gate(), action(effects=[Rollback("c", 1)], authority=authority))
+    assert "not in what the user allows" in answer.reason
+
+
 def test_a_repeated_id_is_answered_with_the_digest_of_what_was_applied() -> None:
     gate = make_gate()
     latched = applied(gate, action())

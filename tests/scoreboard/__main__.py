@@ -59,7 +59,7 @@ def scoreboard(
     if leave_out and not folders:
         raise typer.BadParameter("--leave-out needs folders of labelled runs: give --traces DIR")
     corpora = _corpora(folders, own, torch)
-    rows = _score(corpora, rules, learned, console)
+    rows = _score(corpora, rules, learned, processes, console)
     if leave_out:
         found = report.run_search(folders, Plan(num_random=candidates, num_rounds=rounds), processes, console)
         rows |= {row_name(report.NAME, folder): figures for folder, figures in found.items()}
@@ -91,12 +91,12 @@ def _corpora(folders: list[Path], own: bool, torch: bool) -> Corpora:
         raise typer.BadParameter(f"{error.filename} is missing: a folder of labelled runs has it") from error
 
 
-def _score(corpora: Corpora, rules: list[Rule], learned: bool, console: Console) -> Rows:
+def _score(corpora: Corpora, rules: list[Rule], learned: bool, processes: int, console: Console) -> Rows:
     rows: Rows = {}
     by_corpus: dict[str, Rows] = {corpus: {} for corpus in corpora}
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("rules", total=len(corpora) * len(rules))
-        found = list(rule_rows(corpora, rules, lambda: progress.advance(task)))
+        found = list(rule_rows(corpora, rules, processes, lambda: progress.advance(task)))
     if learned:
         found += learned_rows(corpora, RULES[0])
     for corpus, rule, figures in found:

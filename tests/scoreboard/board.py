@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from tests.scoreboard.corpus.own import OWN
 from tests.scoreboard.learned import detector as learned
@@ -26,13 +28,28 @@ def score_rule(rule: Rule, runs: Sequence[LabelledRun]) -> dict[str, RunScore]:
 
 
 def rule_rows(
-    corpora: Corpora, rules: Sequence[Rule], progress: Callable[[], None]
+    corpora: Corpora, rules: Sequence[Rule], num_processes: int, progress: Callable[[], None]
 ) -> Iterator[tuple[str, str, Figures]]:
-    """Corpus, rule and figures."""
-    for corpus, runs in corpora.items():
-        for rule in rules:
-            yield corpus, rule.name, total(score_rule(rule, runs).values())
+    """Corpus, rule and figures, in the order of the table; forked processes share the runs."""
+    tasks = [(corpus, number) for corpus in corpora for number in range(len(rules))]
+    with ProcessPoolExecutor(num_processes, get_context("fork"), initializer=_share, initargs=(corpora, rules)) as pool:
+        for (corpus, number), figures in zip(tasks, pool.map(_figures_of_task, tasks), strict=True):
+            yield corpus, rules[number].name, figures
             progress()
+
+
+_shared: tuple[Corpora, Sequence[Rule]] = ({}, ())
+
+
+def _share(corpora: Corpora, rules: Sequence[Rule]) -> None:
+    global _shared  # set once, in a process that exists for it
+    _shared = corpora, rules
+
+
+def _figures_of_task(task: tuple[str, int]) -> Figures:
+    corpora, rules = _shared
+    corpus, number = task
+    return total(score_rule(rules[number], corpora[corpus]).values())
 
 
 def learned_rows(corpora: Corpora, holter: Rule) -> Iterator[tuple[str, str, Figures]]:

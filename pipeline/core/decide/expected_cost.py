@@ -88,7 +88,13 @@ class Costs:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is over, or goes on for so long that its end is not waited for."""
+        """Whether it is over, or goes on for so long that its end is not waited for.
+
+        Weights without numbers are not waited for at all, unless the same came again: then more of the data is passed
+        over before the run goes back, since what is skipped ends where the run is.
+        """
+        if self.situation.non_finite:
+            return self.waited >= self._passed_over()
         return self.course.is_over or self.course.num_after > 0
 
     def _steps_to_heal(self) -> float:
@@ -101,7 +107,7 @@ class Costs:
 
     def _poisoned_steps(self) -> float:
         """What later steps lose by moments that an exploded gradient went into; a trainer that clips keeps it out."""
-        if self.course.mover != "gradient" or self.situation.clips:
+        if self.course.mover != "gradient" or self.situation.clips or self._is_reset():
             return 0.0
         excess = self.course.grad_ratio / self.settings.poisoned_ratio
         return self.settings.poisoned_steps * math.log10(excess) if excess > 1.0 else 0.0
@@ -114,11 +120,13 @@ class Costs:
 
     def _wait(self) -> Weighed:
         heal = self.p_recover * (self.to_heal + self.poison) + (1.0 - self.p_recover) * self._if_lost
-        if self.is_over or self.situation.non_finite:
+        if self.is_over:
             return Weighed(MONITOR, (), heal, f"P(recover) {self.p_recover:.2f}, {self._healing()}")
-        until = max(1.0, float(self.course.num_moving))
-        steps = min(heal, until + self._rollback_later)
-        return Weighed(MONITOR, (), steps, "it still goes on, and a cure now would meet it again")
+        if self.situation.non_finite:
+            until, note = self._passed_over() - self.waited, "the same came again: more of the data is passed over"
+        else:
+            until, note = max(1, self.course.num_moving), "it still goes on, and a cure now would meet it again"
+        return Weighed(MONITOR, (), min(heal, until + self._rollback_later), note)
 
     def _lr_cut(self) -> Weighed:
         """Ends what a learning rate that is too high keeps alive; the steps at the lower rate learn less."""
@@ -130,13 +138,15 @@ class Costs:
         return self._in_place("lr_cut", (cut,), price, max(odds, self.p_recover), self.poison, self._may_cut())
 
     def _momentum_reset(self) -> Weighed:
-        is_new = "momentum_reset" not in self.situation.incident.applied
-        usable = is_new and self.is_over and self.situation.can("momentum_reset")
+        usable = not self._is_reset() and self.is_over and self.situation.can("momentum_reset")
         odds = self._success("momentum_reset")
         left = (1.0 - odds) * self.poison
-        helps = max(odds, self.p_recover) if self.course.mover == "gradient" else self.p_recover
+        helps = max(odds, self.p_recover) if self.poison else self.p_recover
         price = self.settings.reset_steps
         return self._in_place("momentum_reset", (MomentumReset(),), price, helps, left, usable)
+
+    def _is_reset(self) -> bool:
+        return "momentum_reset" in self.situation.incident.applied
 
     def _clip(self) -> Weighed:
         """Bounds the next one: worth it where explosions come again and again."""
@@ -202,7 +212,7 @@ class Costs:
     def _repeat_chance(self, target: Checkpoint, is_over: bool) -> float:
         settings = self.settings
         is_fed_again = not self.situation.can("skip_range") and self.course.mover in ("loss", "unknown")
-        if not self.situation.non_finite and (not is_over or is_fed_again):
+        if not is_over or (is_fed_again and not self.situation.non_finite):
             return settings.repeat_chance_ongoing
         tried = self.situation.num_tried.get(target.name, 0)
         return max(settings.repeat_chance, settings.repeat_chance_tried) if tried else settings.repeat_chance
@@ -226,6 +236,9 @@ class Costs:
 
     def _num_tried(self) -> int:
         return sum(self.situation.num_tried.values())
+
+    def _passed_over(self) -> int:
+        return int(self.settings.pass_over_steps) * self._num_tried()
 
     def _is_stubborn(self) -> bool:
         return self.waited >= _STUBBORN_RECORDS and self.p_recover < 0.5

@@ -41,7 +41,7 @@ class Orders:
         if command_id in self._state.commands:
             return []
         self._state.commands = [*self._state.commands, command_id][-_MAX_REMEMBERED:]
-        order = _Taken(self, command, command_id, view, now)
+        order = _Taken(self._state, self._safety, self._writer, command, command_id, view, now)
         if isinstance(command, Approve):
             return order.out_of_date() or self._approve(command, order)
         if isinstance(command, Reject):
@@ -167,18 +167,28 @@ class Orders:
 class _Taken:
     """One order, and how it is answered."""
 
-    def __init__(self, orders: Orders, command: Command | HoldState, command_id: str, view: View, now: int) -> None:
+    def __init__(
+        self,
+        state: DecisionState,
+        safety: Safety,
+        writer: Writer,
+        command: Command | HoldState,
+        command_id: str,
+        view: View,
+        now: int,
+    ) -> None:
         self.command_id = command_id
         self.view = view
         self.now = now
-        self._orders = orders
+        self._policy = state.policy
+        self._safety = safety
+        self._writer = writer
         self._command = command
-        last = orders._state.last
-        self.cause: Cause = Heard(*last) if last else Heard(0, -1, 0, command.ts, 0)
+        self.cause: Cause = Heard(*state.last) if state.last else Heard(0, -1, 0, command.ts, 0)
 
     def out_of_date(self) -> Answered:
         """An answer where it was signed too long ago, or in a time to come; else nothing."""
-        limit_ms = self._orders._safety.settings.approval_lifetime_ms
+        limit_ms = self._safety.settings.approval_lifetime_ms
         age_ms = self.now - self._command.ts
         if abs(age_ms) <= limit_ms:
             return []
@@ -198,11 +208,11 @@ class _Taken:
     def _answer(
         self, answer: Answer, reason: str, held: str, effects: Sequence[EffectName], action: Action | None
     ) -> Decision:
-        orders, command, incident = self._orders, self._command, self.view.incident
+        command, incident = self._command, self.view.incident
         name = str(command.__struct_config__.tag)
         said = Said(
-            policy=orders._state.policy,
-            mode=orders._safety.mode(effects),
+            policy=self._policy,
+            mode=self._safety.mode(effects),
             options=[Option(name, list(effects))],
             choice=name,
             reason=f"{command.person}: {reason}",
@@ -211,7 +221,7 @@ class _Taken:
         about = command.decision if isinstance(command, Approve | Reject) else self.command_id
         incident_id = incident.id if incident else self.command_id
         reply = Reply(self.command_id, command.person, about, answer, incident_id, said, action)
-        return orders._writer.answer(self.cause, reply)
+        return self._writer.answer(self.cause, reply)
 
 
 def rejection(incident: str, effects: Sequence[EffectName]) -> str:

@@ -55,6 +55,8 @@ class CostSettings:
     """Share of an estimated time to heal that is believed before it has been waited."""
     patience_steps: float = _number(12.0, 0.0, 100_000.0)
     """What goes on is waited for this long, since going back would meet it again."""
+    pass_over_steps: float = _number(8.0, 0.0, 1_000.0)
+    """Where non-finite values came again after a rollback, so many steps for each are let go by before the next one."""
     bad_data_steps: float = _number(8.0, 0.0, 1_000.0)
     """Progress that one step on bad data undoes."""
     unnoticed_steps: float = _number(500.0, 0.0, 1e6)

@@ -32,14 +32,14 @@ class ExcursionState(Struct):
 
 
 class Excursions:
-    """Peaks of a cumulative sum have an exponential tail (Cramer 1930); two numbers describe it.
+    """Peaks of a cumulative sum have an exponential tail (Cramér 1930); two numbers describe it.
 
     >>> calm, restless = (Excursions(ExcursionSettings()) for _ in range(2))
     >>> for _ in range(40):
     ...     calm.note(3.5)
     ...     restless.note(11.0)
     >>> round(calm.limit(4000), 1), round(restless.limit(4000), 1)
-    (8.3, 73.3)
+    (8.3, 72.7)
     """
 
     __slots__ = ("_settings", "state")

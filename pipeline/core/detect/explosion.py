@@ -45,15 +45,14 @@ class Explosion:
         ratio = reading.value / level if level > 0.0 else 0.0
         if reading.drift > 1.0 and reading.rise > 1.0 and reading.lasting >= settings.drift_ratio * reading.base:
             return self._evidence(reading, self.seen.first_step(step, count), reading.base)
-        if min(reading.usual_gap, reading.raw / max(reading.record, 1e-12)) <= 1.0:
+        if ratio < settings.ratio or reading.score <= settings.score or reading.usual_gap <= 1.0:
             return None
-        if ratio < settings.ratio or reading.score <= settings.score:
+        single = settings.coarse_ratio if phase.is_coarse else settings.single_ratio
+        is_huge = ratio >= single and reading.raw > reading.single_record
+        if not is_huge and reading.raw <= reading.record:
             return None
         onset, has_lasted = self.seen.add(count, step)
-        single = settings.coarse_ratio if phase.is_coarse else settings.single_ratio
-        if not has_lasted and (ratio < single or reading.raw <= reading.single_record):
-            return None
-        return self._evidence(reading, onset, level)
+        return self._evidence(reading, onset, level) if has_lasted or is_huge else None
 
     def _evidence(self, reading: Reading, onset: int, base: float) -> Evidence:
         ratio = reading.value / base

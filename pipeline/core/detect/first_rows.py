@@ -22,7 +22,7 @@ class FirstRowsSettings:
     """Losses 5 to 16 of a coarse log within this share: a run that is dead at one value."""
     num_grads: int = 3
     grad_norm: float = 1000.0
-    """So many first gradient norms all above this, while the loss does not fall."""
+    """So many first gradient norms all above this, the largest three times the smallest."""
     usual_grad_norm: float = 20.0
     """What such a norm is held against, for want of a healthy one of the same run."""
 
@@ -65,10 +65,10 @@ class FirstRows:
         self.state = FirstRowsState()
 
     def _is_wild(self) -> bool:
-        """Whether all first norms are huge, and the loss does not fall."""
-        losses = self.state.losses
-        is_falling = len(losses) > 1 and losses[-1] <= 0.9 * losses[0]
-        return min(self.state.grads) > self._settings.grad_norm and not is_falling
+        """Whether all first norms are huge, and jump about instead of coming down."""
+        grads = self.state.grads
+        is_falling = grads == sorted(grads, reverse=True)
+        return min(grads) > self._settings.grad_norm and max(grads) > 3.0 * min(grads) and not is_falling
 
     def _climbs(self, step: int, losses: list[float]) -> Evidence | None:
         first, middle, last = max(losses[:2]), median(losses[4:10]), losses[9:]

@@ -41,14 +41,13 @@ class LossSpike:
             return self._evidence(reading, self.seen.first_step(step, count), reading.base)
         if self._keeps_company(reading, count, size):
             return self._evidence(reading, self.seen.kept[-1][1], reading.level)
-        if min(reading.usual_gap, reading.raw / max(reading.record, 1e-12)) <= 1.0:
+        if size < settings.size or reading.score <= settings.score or reading.usual_gap <= 1.0:
             return None
-        if size < settings.size or reading.score <= settings.score:
+        is_huge = phase.is_coarse and self._is_huge(reading, count, size)
+        if not is_huge and reading.raw <= reading.record:
             return None
         onset, has_lasted = self.seen.add(count, step)
-        if has_lasted or (phase.is_coarse and self._is_huge(reading, count, size)):
-            return self._evidence(reading, onset, reading.level)
-        return None
+        return self._evidence(reading, onset, reading.level) if has_lasted or is_huge else None
 
     def _lasts(self, reading: Reading, phase: Phase) -> bool:
         """Whether small excesses have added up, or the last values are above all that was seen."""

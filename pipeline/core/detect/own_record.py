@@ -24,9 +24,9 @@ class RecordSettings:
     max_forgiven: int = 3
     """So many incidents among a thousand records do not raise the bar for the next."""
     gap_margin: float = 1.1
-    single_margin: float = 1.25
-    young_margin: float = 0.75
-    young_records: float = 150.0
+    single_margin: float = 1.1
+    young_margin: float = 0.9
+    young_records: float = 400.0
     pair_chance: float = 2e-4
     """The share of records at which noise may make a pair of high scores by itself."""
     prior_company: float = 0.4

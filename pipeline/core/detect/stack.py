@@ -85,58 +85,76 @@ class DetectorStack:
         """The last record was the first of another run in the same log, or of an earlier part of this one."""
 
     def update(self, record: StepRecord, in_incident: bool) -> list[Evidence]:
+        """Takes one record; what it finds is in the order update, gradient, loss, which is that of cause and effect."""
         values, step = record.values, record.step
-        if in_incident != self.loss.is_suspended:
-            for view in (self.loss, self.grad, self.norm):
-                view.is_suspended = in_incident
-                if in_incident:
-                    view.forgive()
+        loss, grad, norm = values.get(LOSS), values.get(GRAD_NORM), values.get(UPDATE_NORM)
+        if in_incident is not self.loss.is_suspended:
+            self._suspend(in_incident)
         found: list[Evidence] = []
         self.began_run = False
-        grad_reading = None
-        loss = values.get(LOSS)
-        grad = values.get(GRAD_NORM)
-        norm = values.get(UPDATE_NORM)
-        first_rows = self._first_rows
-        if not first_rows.state.is_done:
-            self._look_at_first_rows(step, loss, grad, found)
-        if norm is not None and norm - norm == 0.0:
-            reading = self.norm.observe(step, norm)
-            if reading is not None and (item := self._update.judge(reading, step, self.norm.count, self.phase)):
-                if not self._is_progress(item):
-                    found.append(item)
-        if grad is not None and grad - grad == 0.0:
-            grad_reading = self.grad.observe(step, grad)
-            if grad_reading is not None:
-                item = self._explosion.judge(grad_reading, step, self.grad.count, self.phase)
-                if item is not None and not self._is_progress(item):
-                    found.append(item)
-            if not self.grad.count % BLOCK_RECORDS and (
-                item := self._creep.update(step, self.grad.level(), self.grad.lowest(), self.loss.is_falling())
-            ):
-                found.append(item)
+        is_finite = True
         if loss is not None:
-            if loss - loss == 0.0:
-                self._take_loss(step, loss, in_incident, found, grad_reading)
+            is_finite = loss - loss == 0.0
+            self._advance(step, loss, is_finite)
+        if not self._first_rows.state.is_done:
+            self._look_at_first_rows(step, loss, grad, found)
+        if norm is not None:
+            if norm - norm == 0.0:
+                self._take_update(step, norm, found)
             else:
-                self.phase.advance(step)
-        if (loss is None or loss - loss != 0.0) or (grad is not None and grad - grad != 0.0) or norm is not None:
-            item = non_finite(record)
-            if item is not None:
-                found.insert(0, item)
-        if LOSS_SCALE in values and (item := self._loss_scale.update(step, values[LOSS_SCALE])):
+                is_finite = False
+        grad_reading = None
+        if grad is not None:
+            if grad - grad == 0.0:
+                grad_reading = self._take_grad(step, grad, found)
+            else:
+                is_finite = False
+        if loss is not None and loss - loss == 0.0:
+            self._take_loss(step, loss, in_incident, found, grad_reading)
+        if not is_finite and (item := non_finite(record)) is not None:
+            found.insert(0, item)
+        if LOSS_SCALE in values and (item := self._loss_scale.update(step, values[LOSS_SCALE])) is not None:
             found.append(item)
         return found
+
+    def _suspend(self, in_incident: bool) -> None:
+        for view in (self.loss, self.grad, self.norm):
+            view.is_suspended = in_incident
+            if in_incident:
+                view.forgive()
+
+    def _advance(self, step: int, loss: float, is_finite: bool) -> None:
+        phase = self.phase
+        phase.advance(step)
+        if is_finite:
+            if phase.state.went_back:
+                self._went_back(loss)
+            phase.note_loss(loss)
+
+    def _take_update(self, step: int, norm: float, found: list[Evidence]) -> None:
+        reading = self.norm.observe(step, norm)
+        if reading is not None:
+            item = self._update.judge(reading, step, self.norm.count, self.phase)
+            if item is not None and not self._is_progress(item):
+                found.append(item)
+
+    def _take_grad(self, step: int, grad: float, found: list[Evidence]) -> Reading | None:
+        view = self.grad
+        reading = view.observe(step, grad)
+        if reading is not None:
+            item = self._explosion.judge(reading, step, view.count, self.phase)
+            if item is not None and not self._is_progress(item):
+                found.append(item)
+        if not view.count % BLOCK_RECORDS:
+            item = self._creep.update(step, view.level(), view.lowest(), self.loss.is_falling())
+            if item is not None:
+                found.append(item)
+        return reading
 
     def _take_loss(
         self, step: int, loss: float, in_incident: bool, found: list[Evidence], grad: Reading | None
     ) -> None:
-        phase = self.phase
-        phase.advance(step)
-        if phase.state.went_back:
-            self._went_back(loss)
-        view = self.loss
-        phase.note_loss(loss)
+        phase, view = self.phase, self.loss
         reading = view.observe(step, loss)
         if reading is not None:
             item = self._spike.judge(reading, step, view.count, phase)
@@ -145,10 +163,11 @@ class DetectorStack:
             if item is not None:
                 found.append(item)
         if loss == 0.0:
-            item = self._collapse.note_zero(step, view.count, view.level() / max(abs(phase.start_level()), 1e-300))
+            share = view.level() / max(abs(phase.start_level()), 1e-300)
+            item = self._collapse.note_zero(step, view.count, share)
             if item is not None:
                 found.append(item)
-        if not view.count % BLOCK_RECORDS and not in_incident and view.count > 16:
+        if not view.count % BLOCK_RECORDS and not in_incident and view.count > 2 * BLOCK_RECORDS:
             item = self._divergence.update(step, view.level(), view.scale(), phase)
             if item is not None:
                 found.append(item)

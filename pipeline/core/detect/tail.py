@@ -19,7 +19,7 @@ class TailHistogram:
     >>> for score in [0.5] * 850 + [1.2] * 100 + [12.0] * 50:
     ...     tail.add(score)
     >>> round(tail.factor(), 1)
-    5.3
+    6.9
     """
 
     __slots__ = ("bins", "num_scores")

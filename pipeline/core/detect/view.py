@@ -34,6 +34,9 @@ _FALLS = 3
 _LOWEST_LOG_RESIDUAL = -0.7
 """A residual below this, of logs, is a fall and no noise: it counts as this."""
 _MAX_DRIFT = 120.0
+_MOST_LOG, _MOST_LINEAR = 709.0, 1e100
+"""What a float64 can be the exponential of, and how large a value may be so that differences stay finite."""
+_SAMPLE_EVERY = 8
 _NUM_RISES = 6
 _FORGETTING_A_BLOCK = 0.999
 
@@ -94,6 +97,7 @@ class MetricView:
     _scale: float
     _inverse: float
     _reference: float
+    _allowance: float
     _lags: list[float]
     _rises: list[float]
     _lowest: float
@@ -111,7 +115,6 @@ class MetricView:
         self._settings = settings
         self._negligible = negligible_share
         self._ordinary, self._rejected = settings.ordinary, settings.rejected
-        self._allowance = settings.drift_allowance
         self.is_suspended = False
         """An incident is open: what comes now is not what the run does by itself."""
         self._restore(state or ViewState())
@@ -163,7 +166,7 @@ class MetricView:
                 return self._take_nonpositive(step, value)
             x = log(shifted)
         else:
-            x = value
+            x = max(-_MOST_LINEAR, min(_MOST_LINEAR, value))
         short = self._short
         middle = short[(len(short) - 1) >> 1] if short else x
         residual = x - middle
@@ -352,6 +355,14 @@ class MetricView:
         self._center = max(center, -scale)
         self._scale = scale * (1.0 + self._settings.widening / size)
         self._inverse = 1.0 / self._scale
+        self._set_allowance()
+
+    def _set_allowance(self) -> None:
+        """Scores that are not even about zero, as with every fourth record of a harder task, must not add up."""
+        cap, center, inverse = self._settings.drift_cap, self._center, self._inverse
+        sample = self._ordered[_SAMPLE_EVERY >> 1 :: _SAMPLE_EVERY]
+        mean = sum(min(cap, (residual - center) * inverse) for residual in sample) / max(1, len(sample))
+        self._allowance = self._settings.drift_allowance + max(0.0, mean)
 
     def _note_level(self, middle: float) -> None:
         """The lowest level, and how far this one lies above the lowest of the last ones, in scales."""
@@ -412,10 +423,12 @@ class MetricView:
         if not self._short:
             self._is_log = False
             return
-        height = math.exp(self._middle())
-        self._values = deque((self._unit(x) for x in self._values), _NUM_VALUES)
-        self._residuals = deque((height * math.expm1(residual) for residual in self._residuals), _NUM_RESIDUALS)
-        self._short = [self._unit(x) for x in self._short]
+        height = math.exp(min(self._middle(), 0.3 * _MOST_LOG))
+        self._values = deque((min(self._unit(x), _MOST_LINEAR) for x in self._values), _NUM_VALUES)
+        self._residuals = deque(
+            (height * math.expm1(min(residual, 0.5 * _MOST_LOG)) for residual in self._residuals), _NUM_RESIDUALS
+        )
+        self._short = sorted(min(self._unit(x), _MOST_LINEAR) for x in self._short)
         self._lowest = self.lowest()
         self._is_log = False
         self._ordered = sorted(self._residuals)
@@ -445,7 +458,7 @@ class MetricView:
         return short[(len(short) - 1) >> 1]
 
     def _unit(self, x: float) -> float:
-        return math.exp(x) - self._offset if self._is_log else x
+        return math.exp(min(x, _MOST_LOG)) - self._offset if self._is_log else x
 
     def state(self) -> ViewState:
         return ViewState(
@@ -461,6 +474,7 @@ class MetricView:
             center=self._center,
             scale=self._scale,
             reference=self._reference,
+            allowance=self._allowance,
             lags=list(self._lags),
             rises=list(self._rises),
             lowest=self._lowest,
@@ -486,6 +500,7 @@ class MetricView:
         self._residuals = deque(unpack(state.residuals), _NUM_RESIDUALS)
         self._residual_steps = deque(unpack_steps(state.residual_steps), _NUM_RESIDUALS)
         self._ordered = sorted(self._residuals)
+        self._allowance = state.allowance or settings.drift_allowance
         self._count, self._center, self._scale = state.count, state.center, state.scale
         self._inverse = 1.0 / state.scale if state.scale > 0.0 else 0.0
         self._reference, self._lags, self._rises = state.reference, list(state.lags), list(state.rises)

@@ -30,6 +30,7 @@ class ViewState(Struct):
     center: float = 0.0
     scale: float = math.nan
     reference: float = 0.0
+    allowance: float = 0.0
     lags: list[float] = []
     rises: list[float] = []
     lowest: float = math.inf

@@ -85,3 +85,59 @@ LEFT JOIN
 (
     SELECT * FROM {database}.raw_outcomes FINAL ORDER BY step DESC, seq DESC LIMIT 1 BY project, run, action
 ) AS outcome ON rows.project = outcome.project AND rows.run = outcome.run AND rows.id = outcome.action;
+
+-- Answers to orders are no choices.
+CREATE OR REPLACE VIEW {database}.incidents
+(
+    project LowCardinality(String) COMMENT 'Project of the run',
+    run LowCardinality(String) COMMENT 'Name of the run',
+    attempt UInt64 COMMENT 'Attempts of the run in their order: 1, 2, 3',
+    incident String COMMENT 'Id of the incident',
+    kind String COMMENT 'What was seen first',
+    metric LowCardinality(String) COMMENT 'Metric it was seen in first',
+    severity String COMMENT 'Severity of its last signal',
+    state String COMMENT 'spike, exploding, diverging, stuck, recovering, recovered, recovered_higher, rolled_back, lost',
+    is_open Bool COMMENT 'Whether it goes on',
+    onset_step Int64 COMMENT 'Step at which it began',
+    opened_step Int64 COMMENT 'Step at which it was noticed',
+    last_step Int64 COMMENT 'Step of its last signal',
+    opened DateTime64(3, 'UTC') COMMENT 'Time of its first signal',
+    closed Nullable(DateTime64(3, 'UTC')) COMMENT 'Time of its last signal, NULL while it is open',
+    num_steps UInt64 COMMENT 'Steps from its onset to its last signal',
+    baseline Float64 COMMENT 'What was to be expected at its opening',
+    peak Float64 COMMENT 'Worst value',
+    p_recover_first Nullable(Float64) COMMENT 'Probability of healing by itself when it opened',
+    p_recover Nullable(Float64) COMMENT 'The last one',
+    num_signals UInt64 COMMENT 'Signals of it',
+    choices Array(String) COMMENT 'What was chosen about it, in order',
+    actions Array(String) COMMENT 'Ids of the actions issued for it, in order'
+)
+AS SELECT
+    seen.project AS project, seen.run AS run, seen.attempt AS attempt, seen.incident AS incident, kind, metric, severity,
+    state, is_open, onset_step, opened_step, last_step, opened, if(is_open, NULL, last_ts) AS closed, num_steps,
+    baseline, peak, p_recover_first, p_recover, num_signals, choices, issued AS actions
+FROM
+(
+    SELECT
+        project, run, any(attempt) AS attempt, incident,
+        argMin(kind, (step, seq)) AS kind, argMin(metric, (step, seq)) AS metric,
+        argMax(severity, (step, seq, phase = 'close')) AS severity, argMax(state, (step, seq, phase = 'close')) AS state,
+        countIf(phase = 'close') = 0 AS is_open,
+        min(onset_step) AS onset_step, min(step) AS opened_step, max(step) AS last_step,
+        min(ts) AS opened, max(ts) AS last_ts, max(num_steps) AS num_steps,
+        argMin(baseline, (step, seq)) AS baseline, argMax(peak, (step, seq)) AS peak,
+        argMin(tuple(said.p_recover), (step, seq)).1 AS p_recover_first,
+        argMax(tuple(said.p_recover), (step, seq)).1 AS p_recover,
+        count() AS num_signals
+    FROM {database}.signals AS said
+    GROUP BY project, run, incident
+) AS seen
+LEFT JOIN
+(
+    SELECT
+        project, run, incident,
+        arrayMap(pair -> pair.2, arraySort(groupArrayIf(((step, seq), choice), answer = ''))) AS choices,
+        arrayMap(pair -> pair.2, arraySort(groupArrayIf(((step, seq), action), action != ''))) AS issued
+    FROM {database}.raw_decisions FINAL
+    GROUP BY project, run, incident
+) AS decided ON seen.project = decided.project AND seen.run = decided.run AND seen.incident = decided.incident;

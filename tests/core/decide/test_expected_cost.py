@@ -82,6 +82,17 @@ def test_an_exploded_gradient_is_cleared_from_the_moments() -> None:
     assert CHOOSE(situation(course("gradient", grad_ratio=20.0))).name == "monitor"
 
 
+def test_moments_that_hold_nothing_bad_are_kept_where_the_run_is_stuck() -> None:
+    stuck = situation(course("gradient", grad_ratio=12.0), 0.1, outside_band=True)
+    assert CHOOSE(stuck).name == "rollback"
+
+
+def test_moments_are_cleared_once() -> None:
+    exploded = situation(course("gradient", grad_ratio=1000.0), checkpoint=OLDER)
+    exploded.incident.applied.append("momentum_reset")
+    assert CHOOSE(exploded).name == "monitor"
+
+
 def test_a_trainer_that_clips_has_kept_it_out() -> None:
     clips: list[EffectName] = [*EFFECTS, "clip_adjust"]
     assert CHOOSE(situation(course("gradient", grad_ratio=1000.0), effects=clips, clips=True)).name == "monitor"
@@ -95,6 +106,12 @@ def test_explosions_again_and_again_are_clipped_tighter() -> None:
 
 def test_weights_without_numbers_are_replaced_at_once() -> None:
     assert CHOOSE(situation(course("loss", math.nan, is_over=False), p_recover=0.9, non_finite=True)).name == "rollback"
+
+
+def test_where_they_come_again_more_of_the_data_is_passed_over_first() -> None:
+    again = situation(course("loss", math.nan, is_over=False), non_finite=True, num_tried={"step-480": 1})
+    assert [CHOOSE(again._replace(step=step)).name for step in (501, 507, 508)] == ["monitor", "monitor", "rollback"]
+    assert "passed over" in CHOOSE(again._replace(step=501)).reason
 
 
 @pytest.mark.parametrize("p_recover", [0.05, 0.1])

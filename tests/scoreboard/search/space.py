@@ -10,7 +10,7 @@ from holter.pipeline.core.signals import SignalSettings
 from tests.scoreboard.search.candidates import Space
 from tests.scoreboard.search.paths import Value, leaf_paths, value_at
 
-FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)
+FACTORS = (0.7, 0.85, 1.0, 1.2, 1.4)
 NOT_SEARCHED = ("update_",)
 """How often an open incident is spoken of decides nothing."""
 
@@ -28,9 +28,9 @@ def values_around(value: Value) -> tuple[Value, ...]:
     """Smallest first; a count stays one, and at least 1.
 
     >>> values_around(3)
-    (2, 3, 4, 5)
+    (2, 3, 4)
     >>> values_around(0.5)
-    (0.3, 0.4, 0.5, 0.625, 0.8)
+    (0.35, 0.425, 0.5, 0.6, 0.7)
     """
     if isinstance(value, bool):
         return (False, True)

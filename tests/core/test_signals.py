@@ -1,0 +1,115 @@
+"""The signal stage: the same after a restore, small, and one incident for one cause."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holter.pipeline.core.signals import SignalStage, SignalState
+from holter.pipeline.core.steps import StepRecord
+from holter.schemas.signals import Signal
+from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
+
+encode = msgspec.msgpack.encode
+"""NaN is not equal to itself, its bytes are."""
+
+
+def records(count: int, seed: int = 0, start: int = 0, level: float = 2.0) -> list[StepRecord]:
+    draw = random.Random(seed)
+    return [
+        record(
+            start + at,
+            level + draw.gauss(0.0, 0.03),
+            math.exp(draw.gauss(0.0, 0.2)),
+            0.1 * math.exp(draw.gauss(0.0, 0.1)),
+        )
+        for at in range(count)
+    ]
+
+
+def record(step: int, loss: float, grad: float = 1.0, update: float = 0.1) -> StepRecord:
+    return StepRecord(1, -1, step, step, step, True, True, {LOSS: loss, GRAD_NORM: grad, UPDATE_NORM: update})
+
+
+def feed(stage: SignalStage, given: Sequence[StepRecord]) -> list[Signal]:
+    return [signal for one in given for signal in stage.update(one, 0)]
+
+
+def test_a_restore_at_any_record_changes_nothing() -> None:
+    run = [*records(150), *(record(150 + at, 2.0 + 3.0 * 0.9**at, 1.0 + 9.0 * 0.8**at) for at in range(40))]
+    run += [record(190, math.nan), *records(80, seed=1, start=191)]
+    whole, broken = SignalStage("p", "r"), SignalStage("p", "r")
+    for one in run:
+        state = msgspec.msgpack.decode(encode(broken.state()), type=SignalState)
+        broken = SignalStage("p", "r", state=state)
+        assert encode(broken.update(one, 0)) == encode(whole.update(one, 0))
+    assert encode(broken.state()) == encode(whole.state())
+
+
+def test_a_run_is_at_most_16_kb() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(3000))
+    feed(stage, [record(3000 + at, 5.0, 60.0) for at in range(30)])
+    assert len(encode(stage.state())) <= 16 * 1024
+
+
+def test_one_cause_is_one_incident_from_opening_to_recovery() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    told = feed(stage, [record(300 + at, 2.0 + 4.0 * 0.6**at, 1.0 + 20.0 * 0.7**at) for at in range(30)])
+    told += feed(stage, records(30, seed=2, start=330, level=1.97))
+    assert len({signal.incident for signal in told}) == 1
+    assert (told[0].phase, told[-1].phase, told[-1].state) == ("open", "close", "recovered")
+    assert told[0].onset_step == 300
+    assert told[0].features["num_records"] == 1.0
+    assert told[0].band_low is not None
+
+
+def test_what_comes_soon_after_is_the_same_incident() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    told = feed(stage, [record(300, 4.0), record(301, 4.0), *records(9, seed=3, start=302), record(311, 4.0)])
+    told += feed(stage, [record(312, 4.0)])
+    assert [signal.phase for signal in told if signal.phase != "update"] == ["open", "close"]
+    assert len({signal.incident for signal in told}) == 1
+
+
+def test_a_loss_that_stays_up_is_stuck_and_unlikely_to_recover() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    told = feed(stage, records(90, seed=4, start=300, level=3.0))
+    assert told[-1].state == "stuck"
+    assert stage.incident is not None
+    assert stage.incident.p_recover < 0.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**31))
+def test_no_value_is_too_strange(seed: int) -> None:
+    draw = random.Random(seed)
+    strange = [0.0, -0.0, -1e300, 1e300, 1e-300, -5.0, math.nan, math.inf, -math.inf, 5e-324, 1.7e308]
+    stage, step = SignalStage("p", "r"), 0
+    for one in records(400, seed=seed):
+        step = max(0, step + draw.choice([1, 1, 1, 1, 10, -50]))
+        values = {
+            metric: draw.choice(strange) if draw.random() < 0.1 else value * draw.choice([1.0, 1.0, 30.0, -1.0])
+            for metric, value in one.values.items()
+            if draw.random() < 0.95
+        }
+        for signal in stage.update(one._replace(step=step, values=values), 0):
+            assert 0.0 <= (signal.p_recover or 0.0) <= 1.0
+    stage.begin_attempt(step // 2)
+    assert encode(stage.state())
+
+
+def test_the_band_of_a_metric_is_public() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(100))
+    level, low, high = stage.band(LOSS) or (0.0, 0.0, 0.0)
+    assert low < level < high
+    assert stage.band("perf/step_seconds") is None
