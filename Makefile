@@ -11,7 +11,7 @@ PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
 
-.PHONY: help setup demo test unit check fmt up down status bench scoreboard device-check clean
+.PHONY: help setup demo test unit integration check fmt up down status bench scoreboard device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +33,14 @@ $(JARS): jobs/java/pom.xml $(wildcard jobs/java/src/main/java/io/holter/*.java) 
 demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and ClickHouse (ARGS="--fault lr-burst|bad-data|nan --json")
 	@$(BIN)/python -m holter.infra.demo $(ARGS)
 
-test: setup check ## All tests: unit, jobs on a local Flink, real broker and store, one live rescue
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests $(ARGS)
+test: setup check ## All tests: unit, several processes, jobs on a local Flink, real broker and store, one live rescue
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration
 
-unit: setup ## Only the tests that need no service (under 30 s)
+unit: setup ## Only the tests that need no service (about a minute)
 	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network" $(ARGS)
+
+integration: setup ## Only the tests that open sockets or start processes
+	@$(BIN)/python -m pytest tests -m "services or flink or network" $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .

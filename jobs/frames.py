@@ -5,7 +5,8 @@ From the source (``KeyFrameDeserializer``), big endian::
     u8 flags | u8 topic length | u16 key length | i32 partition | i64 offset | i64 timestamp | i32 value length
     | topic | key | value
 
-A row holds the frames of one key that came together (``GatheredFrames``), each after its length as an i32. To the sink (``FrameSerializer``)::
+A row holds the frames of one key that came together (``GatheredFrames``), each after its length as an i32. To the
+sink (``FrameSerializer``)::
 
     u8 topic index | u8 key length | key | value
 """

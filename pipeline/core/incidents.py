@@ -72,6 +72,8 @@ class Baselines(NamedTuple):
     """The level that the run began with."""
     lowest_grad: float
     is_coarse: bool = False
+    num_records: int = 1000
+    """Of the run, so far."""
 
 
 class Incident(Struct):
@@ -97,6 +99,10 @@ class Incident(Struct):
     start: float = math.nan
     lowest_grad: float = math.nan
     is_coarse: bool = False
+    num_before: int = 1000
+    """Records of the run before it was opened."""
+    first_losses: list[float] = []
+    """The first three finite losses since."""
     is_stuck: bool = False
     height: float = 0.0
     """How far the median of three losses has been above the baseline."""
@@ -223,8 +229,11 @@ class IncidentTracker:
     def _advance(self, incident: Incident, recent: RecentValues) -> None:
         incident.num_records += 1
         loss = recent.last_loss()
-        if math.isfinite(loss) and not loss <= incident.peak:
-            incident.peak = loss
+        if math.isfinite(loss):
+            if not loss <= incident.peak:
+                incident.peak = loss
+            if len(incident.first_losses) < 3:
+                incident.first_losses.append(loss)
         self._follow_down(incident, recent)
         incident.height = max(incident.height, recent.median_loss(3) - incident.base_loss)
         self._ask_whether_stuck(incident, recent)
@@ -280,6 +289,8 @@ class IncidentTracker:
             still_above=above / reference if known else 0.0,
             closing=self._closing(incident, recent),
             lost_progress=incident.lost_progress(above) if known else 0.0,
+            num_before=incident.num_before,
+            risen=_risen(incident, recent),
             is_plateau=self._is_plateau(incident, recent, reference),
             is_stuck=incident.is_stuck,
             is_collapse="collapse" in incident.kinds or "plateau" in incident.kinds,
@@ -354,6 +365,8 @@ def _opened(evidence: list[Evidence], baselines: Baselines, incident_id: str) ->
         start=baselines.start,
         lowest_grad=baselines.lowest_grad,
         is_coarse=baselines.is_coarse,
+        num_before=baselines.num_records,
+        first_losses=[],
     )
 
 
@@ -368,6 +381,14 @@ def _join(incident: Incident, item: Evidence) -> None:
 def _grad_closing(recent: RecentValues) -> float:
     newer, older = map(_log, recent.grad_halves())
     return 0.0 if math.isnan(newer) or math.isnan(older) else min(4.0, max(-4.0, older - newer))
+
+
+def _risen(incident: Incident, recent: RecentValues) -> float:
+    """How far the loss has climbed since the incident began, in three scales of the run's noise, in [-1, 1]."""
+    if len(incident.first_losses) < 3 or not incident.scale > 0.0:
+        return 0.0
+    climbed = recent.median_loss(3) - sorted(incident.first_losses)[1]
+    return 0.0 if math.isnan(climbed) else min(1.0, max(-1.0, climbed / (3.0 * incident.scale)))
 
 
 def _log(value: float) -> float:

@@ -15,28 +15,31 @@ _USUAL_EXCESS = math.log(3.0)
 _USUAL_RISE = math.log(10.0)
 _HUGE_GRAD = math.log(1000.0)
 """A norm above this has rarely come back, whatever the run was used to."""
+_YOUNG_RECORDS = 60.0
 _FAST = 0.1
 """A loss that closes this share of its gap in eight records is on its way back."""
 
 
 @dataclass(frozen=True)
 class RecoveryWeights:
-    base: float = 1.75
-    healed_before: float = 0.05
-    non_finite_loss: float = -4.7
+    base: float = 3.1
+    healed_before: float = -0.6
+    non_finite_loss: float = -5.1
     non_finite_grad: float = -2.5
     grad_excess: float = -0.5
     grad_rise: float = -0.5
-    grad_size: float = -1.6
-    grad_closing: float = 0.8
-    collapse: float = -4.2
-    divergence: float = -1.2
-    plateau: float = -3.2
-    stuck: float = -3.2
-    closing: float = 0.6
-    given_back: float = 0.5
-    still_above: float = -0.7
-    lost_progress: float = -1.1
+    grad_size: float = -2.2
+    grad_closing: float = 0.5
+    collapse: float = -4.4
+    divergence: float = -1.6
+    plateau: float = -4.2
+    stuck: float = -4.2
+    closing: float = -0.1
+    given_back: float = 1.2
+    still_above: float = -0.5
+    youth: float = -3.3
+    risen: float = -1.0
+    lost_progress: float = -2.7
 
 
 class RecoveryFeatures(NamedTuple):
@@ -58,6 +61,8 @@ class RecoveryFeatures(NamedTuple):
         grad_closing: ln of the median of the 8 gradient norms before the last 8 over that of the last 8.
         log_least_grad: ln of the lowest of the last 16 gradient norms, NaN where unknown.
         log_lowest_grad: ln of the lowest level of the gradient norm in this run, NaN where unknown.
+        num_before: records of the run before the onset; few of them are no healthy state to go back to.
+        risen: how far the last 3 losses are above the first 3 since the onset, in three scales, in [-1, 1].
         is_collapse: whether the loss is nothing, or one value.
         is_divergence: whether the loss slowly left the best level it had.
     """
@@ -77,6 +82,8 @@ class RecoveryFeatures(NamedTuple):
     grad_closing: float = 0.0
     log_least_grad: float = math.nan
     log_lowest_grad: float = math.nan
+    num_before: int = 1000
+    risen: float = 0.0
     is_collapse: bool = False
     is_divergence: bool = False
 
@@ -92,9 +99,9 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
 
     >>> calm = RecoveryFeatures(num_records=10, given_back=1.0)
     >>> round(estimate(calm, RecoveryWeights()).p_recover, 3)
-    0.905
+    0.987
     >>> round(estimate(calm._replace(loss_non_finite=True), RecoveryWeights()).p_recover, 3)
-    0.079
+    0.31
     """
     maturity = min(1.0, features.num_records / 10.0)
     still_above = min(2.0, max(0.0, features.still_above))
@@ -116,6 +123,8 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
         "closing": weights.closing * maturity * min(1.0, max(-1.0, features.closing / _FAST)),
         "given_back": weights.given_back * maturity * features.given_back,
         "still_above": weights.still_above * maturity * still_above * kept,
+        "youth": weights.youth * math.exp(-features.num_before / _YOUNG_RECORDS),
+        "risen": weights.risen * maturity * features.risen,
         "lost_progress": weights.lost_progress * maturity * min(1.0, max(0.0, features.lost_progress)),
     }
     logit = max(-50.0, min(50.0, sum(terms.values())))

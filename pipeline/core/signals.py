@@ -150,6 +150,7 @@ class SignalStage:
             detectors.phase.start_level(),
             detectors.grad.lowest(),
             detectors.phase.is_coarse,
+            detectors.phase.state.num_records,
         )
 
     def _begin_run(self, record: StepRecord) -> list[Signal]:

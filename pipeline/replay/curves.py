@@ -47,13 +47,13 @@ class BandSamples:
 
     def take(self, row: int, stage: SignalStage) -> None:
         for metric, band in self.bands.items():
-            view = stage._detectors.loss if metric == LOSS else stage._detectors.grad
-            level, width = view.level(), _BAND_SCALES * view.scale()
-            if math.isfinite(level) and math.isfinite(width):
+            found = stage.band(metric)
+            if found is not None:
+                level, low, high = found
                 band.rows.append(row)
                 band.level.append(level)
-                band.low.append(level - width)
-                band.high.append(level + width)
+                band.low.append(low)
+                band.high.append(high)
 
 
 class Chance(NamedTuple):

@@ -12,9 +12,11 @@ import msgspec
 import torch
 from msgspec import Struct
 
+from holter.producers.torch.lineage import Lineage
+from holter.producers.torch.sharding import is_packed
 from holter.producers.torch.synced_files import sync_folder, write_record
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _CHUNK_BYTES = 1 << 20
 
 
@@ -93,7 +95,7 @@ class CheckpointFiles:
             raise
         except Exception as error:  # unpickling raises what it likes
             raise DamagedCheckpoint(f"{path.name} cannot be loaded: {error}"[:500]) from None
-        _check_finite(path.name, state["model"])
+        _check_finite(path.name, state.get("model", {}))
         return state  # type: ignore[no-any-return]
 
     def quarantine(self, name: str) -> None:
@@ -111,6 +113,24 @@ class CheckpointFiles:
 
     def _manifest_path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
+
+
+class PartialFiles(CheckpointFiles):
+    """Of a rank that keeps only what it does not share with rank 0, and reads the rest where rank 0 wrote it."""
+
+    def __init__(self, folder: Path, lead_folder: Path) -> None:
+        super().__init__(folder)
+        self._lead = CheckpointFiles(lead_folder)
+
+    def sees_lead(self, attempt: int) -> bool:
+        """Whether what rank 0 wrote can be read here: the attempt that it has just begun."""
+        return Lineage(self._lead.folder).last_attempt == attempt
+
+    def read(self, manifest: Manifest) -> dict[str, Any]:
+        shared = self._lead.find(manifest.name)
+        if shared is None:
+            raise DamagedCheckpoint(f"rank 0's part of {manifest.name} is missing")
+        return self._lead.read(shared) | super().read(manifest)
 
 
 class _HashingFile:
@@ -149,6 +169,7 @@ def _sha256(path: Path) -> str:
 
 
 def _check_finite(name: str, model_state: dict[str, Any]) -> None:
-    for key, tensor in model_state.items():
+    for key, value in model_state.items():
+        tensor = value["part"] if is_packed(value) else value
         if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise DamagedCheckpoint(f"{name} has a non-finite value in {key}")

@@ -40,11 +40,19 @@ class CheckpointSaver:
         self._snapshots = Snapshots()
         self._thread: threading.Thread | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def skip(self) -> None:
+        """Counts a save that is not made, because this or another rank is still at the one before."""
+        self.num_skipped += 1
+        self._notices.warn("save_skipped", "a checkpoint is skipped: the one before is still being written")
+
     def save(self, name: str, attempt: int, step: int, state: dict[str, Any]) -> bool:
         """Copies the state and begins to write it; False where an earlier save is not done yet."""
-        if self._thread is not None and self._thread.is_alive():
-            self.num_skipped += 1
-            self._notices.warn("save_skipped", "a checkpoint is skipped: the one before is still being written")
+        if self.is_busy:
+            self.skip()
             return False
         began = time.monotonic()
         copied = self._snapshots.take(state)

@@ -10,10 +10,11 @@ from holter.producers.latch import Latched
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest
 from holter.producers.torch.lineage import Intent, Lineage, SkippedRange
 from holter.producers.torch.mismatch import Mismatch
-from holter.producers.torch.moments import reset_moments
+from holter.producers.torch.moments import reset_moments, worst_groups
+from holter.producers.torch.ramped_factor import MIN_FACTOR
 from holter.producers.torch.snapshot import Snapshots
 from holter.producers.torch.training_state import TrainingObjects
-from holter.schemas.control import CheckpointNow, Effect, LrFactor, MomentumReset, Rollback, SkipRange, Stop
+from holter.schemas.control import CheckpointNow, ClipAdjust, Effect, LrFactor, MomentumReset, Rollback, SkipRange, Stop
 from holter.schemas.telemetry import EffectReport
 
 
@@ -35,6 +36,8 @@ class Prepared:
     state: dict[str, Any] | None = None
     load_seconds: float | None = None
     """What reading and verifying the checkpoint took."""
+    groups: tuple[int, ...] | None = None
+    """The parameter groups whose moments are cleared; None is all."""
 
 
 @dataclass
@@ -42,12 +45,18 @@ class Applied:
     reports: list[EffectReport]
     restored: Prepared | None = None
     """Where the run went back, what it went back to."""
+    before: dict[str, Any] | None = None
+    """Where the run went back, what it was before."""
     stops: bool = False
     wants_checkpoint: bool = False
 
 
 class Effects:
-    """Prepares first (reads and verifies the checkpoint, turns steps into data), and only then changes anything."""
+    """Prepares first (reads and verifies the checkpoint, turns steps into data), and only then changes anything.
+
+    What may fail comes first (:meth:`begin`) and can be taken back (:meth:`undo`); the rest (:meth:`finish`) cannot
+    fail. So several ranks can ask each other in between.
+    """
 
     def __init__(self, objects: TrainingObjects, lineage: Lineage, files: CheckpointFiles | None) -> None:
         self._objects = objects
@@ -61,45 +70,78 @@ class Effects:
         if len({type(effect) for effect in effects}) < len(effects):
             raise Refused("an effect is named twice")
         for effect in effects:
-            if isinstance(effect, SkipRange):
-                prepared = replace(prepared, skipped=self._range_after(effect.from_step))
-            elif isinstance(effect, Rollback):
-                begun = time.monotonic()
-                manifest, state = self._checkpoint(effect)
-                seconds = time.monotonic() - begun
-                prepared = replace(prepared, manifest=manifest, state=state, load_seconds=seconds)
+            prepared = self._prepare(effect, prepared)
         return prepared
 
-    def apply(self, prepared: Prepared, step: int) -> Applied:
-        """Raises :class:`Refused` when the checkpoint turned out not to fit; the run is then as it was."""
+    def begin(self, prepared: Prepared, step: int) -> Applied:
+        """Raises :class:`Refused` when it turned out not to work; the run is then as it was."""
         applied = Applied([])
         try:
-            for effect in sorted(prepared.latched.action.effects, key=lambda effect: _ORDER.index(type(effect))):
-                applied.reports.append(self._apply(effect, prepared, step, applied))
-        except (Refused, OSError) as error:
-            self._lineage.forget(prepared.skipped)
-            raise Refused(str(error)) from error
+            for effect in _in_order(prepared, _MAY_FAIL):
+                applied.reports.append(self._begin(effect, prepared, step, applied))
+        except Exception as error:  # a full disk, a full memory, user classes: half an action must not train on
+            self.undo(prepared, applied)
+            raise Refused(_reason(error)) from error
         return applied
 
-    def _apply(self, effect: Effect, prepared: Prepared, step: int, applied: Applied) -> EffectReport:
+    def undo(self, prepared: Prepared, applied: Applied) -> None:
+        """Makes the run what it was before :meth:`begin`."""
+        if applied.before is not None:
+            self._objects.load(applied.before)
+            self._lineage.settle_intents()
+        self._lineage.forget(prepared.skipped)
+
+    def finish(self, prepared: Prepared, applied: Applied, step: int) -> None:
+        for effect in _in_order(prepared, _CANNOT_FAIL):
+            applied.reports.append(self._finish(effect, prepared, step, applied))
+
+    def _prepare(self, effect: Effect, prepared: Prepared) -> Prepared:
+        if isinstance(effect, SkipRange):
+            return replace(prepared, skipped=self._range_after(effect.from_step))
         if isinstance(effect, Rollback):
-            self._restore(prepared)
-            applied.restored = prepared
-            return EffectReport("rollback", float(step), float(effect.step), effect.checkpoint)
+            begun = time.monotonic()
+            manifest, state = self._checkpoint(effect)
+            return replace(prepared, manifest=manifest, state=state, load_seconds=time.monotonic() - begun)
+        if isinstance(effect, MomentumReset) and effect.worst_groups:
+            return replace(prepared, groups=tuple(worst_groups(self._objects.optimizer, effect.worst_groups)))
+        if isinstance(effect, ClipAdjust) and effect.factor < MIN_FACTOR:
+            raise Refused(f"clip factor {effect.factor} is below {MIN_FACTOR}")
+        return prepared
+
+    def _begin(self, effect: Effect, prepared: Prepared, step: int, applied: Applied) -> EffectReport:
         if isinstance(effect, SkipRange):
             return self._skip(prepared)
+        assert isinstance(effect, Rollback)
+        self._restore(prepared, applied)
+        return EffectReport("rollback", float(step), float(effect.step), effect.checkpoint)
+
+    def _finish(self, effect: Effect, prepared: Prepared, step: int, applied: Applied) -> EffectReport:
         if isinstance(effect, MomentumReset):
-            return EffectReport("momentum_reset", reset_moments(self._objects.optimizer), 0.0)
+            return self._reset(prepared)
         if isinstance(effect, LrFactor):
             before = self._objects.learning_rate.factor
-            self._objects.learning_rate.set(effect.factor)
-            return EffectReport("lr_factor", before, effect.factor)
+            self._objects.learning_rate.set(effect.factor, effect.ramp_steps)
+            return EffectReport("lr_factor", before, effect.factor, _ramp(effect.ramp_steps))
+        if isinstance(effect, ClipAdjust):
+            return self._clip(effect)
         if isinstance(effect, CheckpointNow):
             applied.wants_checkpoint = True
             return EffectReport("checkpoint_now", after=float(step))
         assert isinstance(effect, Stop)
         applied.stops = True
         return EffectReport("stop", after=float(step))
+
+    def _reset(self, prepared: Prepared) -> EffectReport:
+        groups = prepared.groups
+        detail = "" if groups is None else f"parameter groups {', '.join(map(str, groups))}"
+        return EffectReport("momentum_reset", reset_moments(self._objects.optimizer, groups), 0.0, detail[:200])
+
+    def _clip(self, effect: ClipAdjust) -> EffectReport:
+        clip = self._objects.clip
+        assert clip is not None
+        before = clip.value
+        clip.set(effect.factor, effect.ramp_steps)
+        return EffectReport("clip_adjust", before, clip.value, _ramp(effect.ramp_steps))
 
     def _range_after(self, from_step: int) -> SkippedRange:
         consumed = self._objects.data.history.consumed_after(from_step)
@@ -108,9 +150,11 @@ class Effects:
         return SkippedRange(*consumed)
 
     def _checkpoint(self, effect: Rollback) -> tuple[Manifest, dict[str, Any]]:
-        manifest = None if self._files is None else self._files.find(effect.checkpoint)
-        if self._files is None or manifest is None:
-            raise Refused(f"there is no checkpoint {effect.checkpoint!r}")
+        if self._files is None:
+            raise Refused("this run keeps no checkpoints")
+        manifest = self._files.find(effect.checkpoint)
+        if manifest is None:
+            raise Refused(f"there is no checkpoint {effect.checkpoint!r}", damaged=effect.checkpoint)
         if manifest.step != effect.step:
             raise Refused(f"checkpoint {effect.checkpoint!r} is of step {manifest.step}, not {effect.step}")
         bound = self._lineage.surviving_step(manifest.attempt)
@@ -125,29 +169,16 @@ class Effects:
             raise Refused(f"checkpoint {effect.checkpoint!r} does not fit: {error}") from None
         return manifest, state
 
-    def _restore(self, prepared: Prepared) -> None:
+    def _restore(self, prepared: Prepared, applied: Applied) -> None:
         assert prepared.manifest is not None
         assert prepared.state is not None
-        action = prepared.latched.action
         kept = Snapshots()
         before = kept.take(self._objects.state())
         kept.wait()
-        self._lineage.announce(
-            Intent(
-                action.id,
-                action.attempt,
-                action.ordinal,
-                prepared.manifest.name,
-                prepared.manifest.step,
-                prepared.latched.digest,
-            )
-        )
-        try:
-            self._objects.load(prepared.state)
-        except Exception as error:  # user classes raise what they like; half a restore must not train on
-            self._objects.load(before)
-            self._lineage.settle_intents()
-            raise Refused(f"the checkpoint could not be restored: {error!r}"[:500]) from error
+        self._lineage.announce(_intent(prepared.latched, prepared.manifest))
+        applied.before = before
+        self._objects.load(prepared.state)
+        applied.restored = prepared
 
     def _skip(self, prepared: Prepared) -> EffectReport:
         assert prepared.skipped is not None
@@ -156,5 +187,24 @@ class Effects:
         return EffectReport("skip_range", float(first), float(last), f"batches {first} to {last}")
 
 
-_ORDER: tuple[type[Any], ...] = (SkipRange, Rollback, MomentumReset, LrFactor, CheckpointNow, Stop)
-"""What writes files or may fail comes first; then what changes the state that was gone back to."""
+def _intent(latched: Latched, manifest: Manifest) -> Intent:
+    action = latched.action
+    return Intent(action.id, action.attempt, action.ordinal, manifest.name, manifest.step, latched.digest)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, Refused) else f"it could not be applied: {error!r}"[:500]
+
+
+def _in_order(prepared: Prepared, kinds: tuple[type[Any], ...]) -> list[Effect]:
+    effects = [effect for effect in prepared.latched.action.effects if isinstance(effect, kinds)]
+    return sorted(effects, key=lambda effect: kinds.index(type(effect)))
+
+
+def _ramp(num_steps: int) -> str:
+    return f"back to 1 over {num_steps} steps" if num_steps else ""
+
+
+_MAY_FAIL: tuple[type[Any], ...] = (SkipRange, Rollback)
+_CANNOT_FAIL: tuple[type[Any], ...] = (MomentumReset, LrFactor, ClipAdjust, CheckpointNow, Stop)
+"""After the others: they change the state that was gone back to."""

@@ -12,13 +12,15 @@ from holter.producers.latch import Permissions
 from holter.producers.notices import logger
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
+from holter.producers.torch.capabilities import Abilities
+from holter.producers.torch.clipping import ClipThreshold
 from holter.producers.torch.data_position import DataPosition, make_source
 from holter.producers.torch.learning_rate import LearningRateFactor
 from holter.producers.torch.measures import StepMeasures, learning_rate_of
 from holter.producers.torch.moments import can_reset
-from holter.producers.torch.norms import gradient_norm, make_update_norm
-from holter.producers.torch.ranks import gradients_agree, num_ranks
-from holter.producers.torch.recovery import CheckpointSettings, Recovery, checkpoint_folder
+from holter.producers.torch.parallelism import meet
+from holter.producers.torch.ranks import Word
+from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex import make_reflex
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.schemas.bounds import Autonomy, EffectName, UpdateNormSource
@@ -34,6 +36,9 @@ class Guard:
     ``step()`` unscales, clips where ``clip`` is given, takes the optimizer's, scaler's and scheduler's step and sets
     the gradients to None, so the loop must not. It never waits for the device or the bus.
 
+    In a job of several ranks every rank makes one, after ``init_process_group``, and with the same settings; what
+    Holter does, all of them do at the same step or none does.
+
     Args:
         run: from :func:`holter.producers.init`; a disabled one leaves a plain loop with checkpoints.
         scheduler: stepped once an optimizer step, without a metric. A loop that writes the learning rate itself
@@ -47,9 +52,11 @@ class Guard:
             gradient never reaches weights or moments.
         autonomy: how far an allowed effect goes, by name; ``auto`` where nothing is said.
         accumulate: ``step()`` calls an optimizer step consumes; ``backward`` divides the loss by it.
-        clip: the largest gradient norm.
+        clip: the largest gradient norm; with it ``clip_adjust`` can be allowed.
         update_norm: ``sampled`` (at most 64k elements), ``full`` (costs a copy of the weights) or ``none``.
         resume: go on from the newest good checkpoint of this run's name.
+        patience_seconds: how long a rank waits at a boundary for what the others said at the one before. One that
+            waits in vain goes on, and no action is applied any more.
 
     Raises:
         ValueError: a setting cannot be used, or the checkpoint to resume from is of another model.
@@ -72,6 +79,7 @@ class Guard:
         clip: float | None = None,
         update_norm: UpdateNormSource = "sampled",
         resume: bool = False,
+        patience_seconds: float = 5.0,
     ) -> None:
         self._allow = _checked(allow, accumulate, keep)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
@@ -79,22 +87,20 @@ class Guard:
         self._autonomy = dict(autonomy or {})
         self._run = run
         self._optimizer, self._scheduler, self._scaler = optimizer, scheduler, scaler
-        self._accumulate, self._clip = accumulate, clip
+        self._accumulate = accumulate
+        self._clip = None if clip is None else ClipThreshold(clip)
         self._num_micro_steps = 0
         self._parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
-        self._is_alone = num_ranks(run.num_ranks) == 1
-        reflexive = "nan_guard" in self._allow and (self._is_alone or gradients_agree(model))
-        self._reflex = make_reflex(optimizer, reflexive, scaler is not None)
-        self._measures_norm = run.enabled or reflexive or clip is not None
-        self._update_norm = make_update_norm(self._parameters, update_norm if run.enabled else "none")
-        self._measures = StepMeasures(run, self._parameters[0].device, self._facts())
+        same = (sorted(self._allow), accumulate, clip, checkpoint_every, update_norm)
+        self._across = meet(run, model, self._parameters, same, patience_seconds)
+        self._ranks = self._across.ranks
+        self._prepare_measures(update_norm)
         self._data = DataPosition()
-        objects = TrainingObjects(
-            model, optimizer, scheduler, scaler, LearningRateFactor(optimizer, scheduler), self._data
+        self._learning_rate = LearningRateFactor(optimizer, scheduler)
+        self._objects = TrainingObjects(
+            model, optimizer, scheduler, scaler, self._learning_rate, self._data, self._clip, self._ranks.num_ranks
         )
-        folder = None if checkpoints is None or run.rank != 0 else checkpoint_folder(Path(checkpoints), run.name)
-        settings = CheckpointSettings(folder, self._is_alone, checkpoint_every, keep)
-        self._recovery = Recovery(run, objects, settings)
+        self._recovery = Recovery(run, self._objects, self._settings(checkpoints, checkpoint_every, keep), self._ranks)
         self._began = self._went_back = self._stopped = False
         run.drive(self._finish)
         if resume:
@@ -154,8 +160,9 @@ class Guard:
         self._recovery.step += 1
         self._data.history.end_step(self._recovery.step)
         self._run.advance(self._recovery.step + 1)
-        self._recovery.checkpoint_if_due()
-        self._handle_control()
+        word = self._ranks.poll(self._recovery.word())
+        self._recovery.checkpoint_if_due(word)
+        self._handle_control(word)
 
     def _take_step(self) -> None:
         if self._scaler is not None:
@@ -166,13 +173,16 @@ class Guard:
         update = None if self._update_norm is None else 0.0 if applied is False else self._update_norm.measure()
         if self._scheduler is not None:
             self._scheduler.step()  # type: ignore[attr-defined]
+        self._learning_rate.advance()
+        if self._clip is not None:
+            self._clip.advance()
         self._optimizer.zero_grad(set_to_none=True)
         self._measures.publish(self._recovery.step + 1, applied, rate, norm, update, scale)
 
     def _gradient_norm(self) -> torch.Tensor | None:
         if self._clip is not None:
-            return torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
-        return gradient_norm(self._parameters) if self._measures_norm else None
+            return self._gradients.clip(self._clip.value)
+        return self._gradients.norm() if self._measures_norm else None
 
     def _optimizer_step(self, norm: torch.Tensor | None) -> tuple[bool | torch.Tensor, torch.Tensor | None]:
         if self._scaler is None:
@@ -184,11 +194,8 @@ class Guard:
         self._scaler.update()
         return applied, scale
 
-    def _handle_control(self) -> None:
-        control = self._run.control
-        if control is None or not control.is_pending:
-            return
-        latched = control.take(self._recovery.step)
+    def _handle_control(self, word: Word) -> None:
+        latched = self._recovery.take_action(word)
         if latched is None:
             return
         self._measures.flush()
@@ -228,33 +235,42 @@ class Guard:
         if self._began:
             return
         self._began = True
-        permissions = Permissions(self._capabilities(), self._allow, self._autonomy)
         measures = (LOSS, GRAD_NORM, LEARNING_RATE, STEP_SECONDS)
-        self._recovery.begin(permissions, measures if self._update_norm is None else (*measures, UPDATE_NORM))
+        abilities = self._abilities()
+        permissions = self._recovery.begin(
+            Permissions(abilities.effects(), self._allow, self._autonomy),
+            measures if self._update_norm is None else (*measures, UPDATE_NORM),
+        )
         self._run.advance(self._recovery.step + 1)
         self._measures.restart()
         lacking = self._allow - permissions.capabilities
-        if lacking:
-            logger.warning("allowed but not possible here: %s (%s)", ", ".join(sorted(lacking)), self._why_lacking())
+        if lacking and self._ranks.is_lead:
+            names = ", ".join(sorted(lacking))
+            logger.warning("allowed but not possible here: %s (%s)", names, abilities.reasons(lacking))
 
-    def _capabilities(self) -> frozenset[EffectName]:
-        if not self._is_alone:
-            return frozenset()
-        able: set[EffectName] = {"nan_guard", "lr_factor", "stop"}
-        if can_reset(self._optimizer):
-            able.add("momentum_reset")
-        if self._recovery.can_save:
-            able.add("checkpoint_now")
-        if self._data.can_go_back:
-            able.add("skip_range")
-            if self._recovery.can_save:
-                able.add("rollback")
-        return frozenset(able)
+    def _abilities(self) -> Abilities:
+        return Abilities(
+            ranks_agree=self._ranks.is_armed,
+            skips_together=self._across.sees_all_gradients,
+            resets_moments=can_reset(self._optimizer),
+            clips=self._clip is not None,
+            saves=self._recovery.can_save,
+            goes_back=self._data.can_go_back,
+            state_is_known=self._objects.can_be_saved,
+        )
 
-    def _why_lacking(self) -> str:
-        if not self._is_alone:
-            return "with more than one rank Holter publishes and applies nothing, until ranks can agree"
-        return "going back needs checkpoints and guard.batches over a loader that can be read again"
+    def _prepare_measures(self, update_norm: UpdateNormSource) -> None:
+        reflexive = "nan_guard" in self._allow and self._across.sees_all_gradients
+        self._reflex = make_reflex(self._optimizer, reflexive, self._scaler is not None)
+        self._measures_norm = (self._across.publishes or reflexive) and self._across.measures_norm
+        self._gradients = self._across.gradients(self._parameters)
+        self._update_norm = self._across.update_norm(self._parameters, update_norm)
+        self._measures = StepMeasures(self._run, self._parameters[0].device, self._facts())
+
+    def _settings(self, checkpoints: str | Path | None, every_steps: int, keep: int) -> CheckpointSettings:
+        root = None if checkpoints is None else Path(checkpoints)
+        saves = self._ranks.is_armed and self._objects.can_be_saved
+        return CheckpointSettings(root, saves, self._across.shares_weights, every_steps, keep)
 
     def _restart(self) -> None:
         """After the weights changed under the guard's feet."""
@@ -268,7 +284,7 @@ class Guard:
         return BatchFacts(
             accumulation=self._accumulate,
             update_norm_source="none" if self._update_norm is None else self._update_norm.source,
-            grad_norm_scope="rank" if self._is_alone else "global",
+            grad_norm_scope=self._across.norm_scope,
         )
 
     def _finish(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-MIN_FACTOR = 0.1
-MAX_FACTOR = 1.0
+from holter.producers.torch.ramped_factor import RampedFactor
+
 _GROUP_RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
 _SCHEDULER_RATES = ("base_lrs", "max_lrs", "min_lrs", "eta_min", "_last_lr")
 
@@ -22,37 +22,60 @@ class LearningRateFactor:
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any | None = None) -> None:
-        self.factor = 1.0
+        self._factor = RampedFactor()
         self._optimizer = optimizer
         self._scheduler = scheduler
 
-    def set(self, factor: float) -> None:
-        """Makes every rate ``factor`` times what was configured.
+    @property
+    def factor(self) -> float:
+        return self._factor.value
+
+    def set(self, factor: float, ramp_steps: int = 0) -> None:
+        """Makes every rate ``factor`` times what was configured, for good or until ``ramp_steps`` later.
 
         Raises:
             ValueError: it is outside [.1, 1].
         """
-        if not MIN_FACTOR <= factor <= MAX_FACTOR:
-            raise ValueError(f"learning-rate factor {factor} is outside [{MIN_FACTOR}, {MAX_FACTOR}]")
-        ratio = factor / self.factor
+        before = self.factor
+        self._factor.set(factor, ramp_steps)
+        self._scale_rates(factor / before)
+
+    def advance(self) -> None:
+        """One optimizer step later, after the scheduler's."""
+        if self._factor.is_ramping:
+            before = self.factor
+            self._scale_rates(self._factor.advance() / before)
+
+    def state(self) -> list[float]:
+        return self._factor.state()
+
+    def load(self, state: list[float]) -> None:
+        """Beside the rates, which the optimizer and the scheduler have loaded already."""
+        self._factor.load(state)
+
+    def _scale_rates(self, ratio: float) -> None:
+        seen: set[int] = set()
         for group in self._optimizer.param_groups:
             for name in _GROUP_RATES:
                 if name in group:
-                    group[name] = _scaled(group[name], ratio)
+                    group[name] = _scaled(group[name], ratio, seen)
         for scheduler in _flat(self._scheduler, set()):
             for name in _SCHEDULER_RATES:
                 if hasattr(scheduler, name):
-                    setattr(scheduler, name, _scaled(getattr(scheduler, name), ratio))
-        self.factor = factor
+                    setattr(scheduler, name, _scaled(getattr(scheduler, name), ratio, seen))
 
 
-def _scaled(rate: Any, ratio: float) -> Any:
+def _scaled(rate: Any, ratio: float, seen: set[int]) -> Any:
+    """``seen`` are the tensors that were scaled already: optimizer and scheduler may hold the same one."""
     if isinstance(rate, (list, tuple)):
-        return type(rate)(_scaled(each, ratio) for each in rate)
-    if isinstance(rate, torch.Tensor):  # in place: a captured graph or a fused kernel holds on to it
+        return type(rate)(_scaled(each, ratio, seen) for each in rate)
+    if not isinstance(rate, torch.Tensor):
+        return rate * ratio
+    if id(rate) not in seen:  # in place: a captured graph or a fused kernel holds on to it
+        seen.add(id(rate))
         with torch.no_grad():
-            return rate.mul_(ratio)
-    return rate * ratio
+            rate.mul_(ratio)
+    return rate
 
 
 def _flat(scheduler: Any | None, seen: set[int]) -> Iterator[Any]:

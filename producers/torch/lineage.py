@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from holter.producers.notices import logger
 from holter.producers.torch.synced_files import read_record, write_record
 from holter.schemas.telemetry import Parent
 
@@ -50,9 +51,9 @@ class _Skipped(Struct, frozen=True):
 
 
 class Lineage:
-    """Every change is on the disk when its call returns.
+    """Every change is on the disk when its call returns; what takes one back is tried and never raises.
 
-    Without a folder it lives in memory: for ranks that do not save.
+    Every rank has one of its own. Without a folder it lives in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -68,12 +69,17 @@ class Lineage:
     def begin_attempt(self, parent: Parent | None, now_ms: int) -> int:
         """A number above the parent's and every earlier one of this folder, and not below the time."""
         latest = max([0 if parent is None else parent.attempt, self.last_attempt or 0])
-        record = AttemptRecord(max(latest + 1, now_ms))
+        attempt = max(latest + 1, now_ms)
+        self.adopt_attempt(attempt, parent)
+        return attempt
+
+    def adopt_attempt(self, attempt: int, parent: Parent | None) -> None:
+        """Records an attempt whose number another rank made."""
+        record = AttemptRecord(attempt)
         if parent is not None:
             record = structs.replace(record, parent=parent.attempt, parent_step=parent.step)
         self._attempts = [*self._attempts, record]
         self._write("attempts.json", _Lineage(self._attempts))
-        return record.attempt
 
     def surviving_step(self, attempt: int) -> int | None:
         """Up to which step an attempt's history is part of the present line; None where it is not."""
@@ -93,8 +99,9 @@ class Lineage:
         self._write("intents.json", _Intents(self.intents))
 
     def settle_intents(self) -> None:
+        """Where that cannot be written, a later process calls a finished action interrupted."""
         self.intents = []
-        self._write("intents.json", _Intents())
+        self._try_to_write("intents.json", _Intents())
 
     def skip(self, skipped: SkippedRange) -> None:
         self.skipped = [*self.skipped, skipped]
@@ -104,13 +111,19 @@ class Lineage:
         """Takes a range back whose action could not be applied."""
         if skipped in self.skipped:
             self.skipped = [each for each in self.skipped if each != skipped]
-            self._write("skip-ranges.json", _Skipped(self.skipped))
+            self._try_to_write("skip-ranges.json", _Skipped(self.skipped))
 
     def is_skipped(self, batch_index: int) -> bool:
         return any(skipped.first <= batch_index <= skipped.last for skipped in self.skipped)
 
     def _read(self, name: str, kind: type[FileT], default: FileT) -> FileT:
         return default if self._folder is None else read_record(self._folder / name, kind, default)
+
+    def _try_to_write(self, name: str, record: object) -> None:
+        try:
+            self._write(name, record)
+        except OSError as error:
+            logger.warning("%s is not up to date: %s", name, error)
 
     def _write(self, name: str, record: object) -> None:
         if self._folder is not None:

@@ -17,10 +17,12 @@ _SAMPLE_SEED = 0x48
 
 def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> torch.Tensor | None:
     """The L2 norm over all gradients as they are; None where there are none."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return None
-    return _total(torch._foreach_norm(gradients))
+    return norm_of([parameter.grad for parameter in parameters if parameter.grad is not None])
+
+
+def norm_of(tensors: list[torch.Tensor]) -> torch.Tensor | None:
+    """The L2 norm over all elements; None where there are none."""
+    return _total(torch._foreach_norm(tensors)) if tensors else None
 
 
 class UpdateNorm:
@@ -42,7 +44,7 @@ class FullUpdateNorm(UpdateNorm):
 
     source: UpdateNormSource = "full"
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self._weights = [parameter.detach() for parameter in parameters]
         self._before = [weight.clone() for weight in self._weights]
 
@@ -66,7 +68,7 @@ class SampledUpdateNorm(UpdateNorm):
 
     source: UpdateNormSource = "sampled"
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         pieces = _sample(parameters, random=torch.Generator().manual_seed(_SAMPLE_SEED))
         self._views = [view for view, _ in pieces]
         device = self._views[0].device
@@ -90,7 +92,7 @@ class SampledUpdateNorm(UpdateNorm):
         torch.cat(self._views, out=self._before)
 
 
-def make_update_norm(parameters: Sequence[torch.nn.Parameter], source: UpdateNormSource) -> UpdateNorm | None:
+def make_update_norm(parameters: Sequence[torch.Tensor], source: UpdateNormSource) -> UpdateNorm | None:
     """None for ``none``, and for weights that lie on several devices or in layouts that cannot be viewed flat."""
     usable = [parameter for parameter in parameters if parameter.is_floating_point() and _flat(parameter) is not None]
     if source == "none" or not usable or len({parameter.device for parameter in usable}) > 1:
@@ -98,7 +100,7 @@ def make_update_norm(parameters: Sequence[torch.nn.Parameter], source: UpdateNor
     return FullUpdateNorm(usable) if source == "full" else SampledUpdateNorm(usable)
 
 
-def _sample(parameters: Sequence[torch.nn.Parameter], random: torch.Generator) -> list[tuple[torch.Tensor, float]]:
+def _sample(parameters: Sequence[torch.Tensor], random: torch.Generator) -> list[tuple[torch.Tensor, float]]:
     """Flat views and how many elements each of theirs stands for."""
     flats = [flat for flat in map(_flat, parameters) if flat is not None]
     num_all = sum(flat.numel() for flat in flats)

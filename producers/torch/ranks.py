@@ -1,28 +1,73 @@
-"""What a process knows of the other ranks."""
+"""What a process knows of the other ranks, and how they come to one mind: here for a process that is alone."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import distributed
 
 
+class Word(NamedTuple):
+    """What a rank says at a boundary; what is heard is the greatest of every field over the ranks."""
+
+    wants_action: int = 0
+    is_saving: int = 0
+    pinned_attempt: int = 0
+    pinned_step: int = 0
+
+
+class Ranks:
+    """One process that need ask nobody."""
+
+    rank = 0
+    num_ranks = 1
+    is_armed = True
+    """Whether they still agree; once they do not, they never do again."""
+
+    @property
+    def is_lead(self) -> bool:
+        return self.rank == 0
+
+    def poll(self, said: Word) -> Word:
+        """Hears what every rank said at the same boundary: here this one, with more ranks the one before."""
+        return said
+
+    def gather(self, content: bytes, patience: float = 1.0) -> list[bytes] | None:
+        """What every rank says, by rank; all of them hear it or none does. None disarms.
+
+        Every rank must call it at the same place. ``patience`` multiplies how long the lead waits for the others.
+        """
+        return [content]
+
+    def leave(self) -> None:
+        """This rank takes no further part; nobody waits for it."""
+
+
+class Apart(Ranks):
+    """One of several ranks that cannot reach each other: nothing is agreed."""
+
+    is_armed = False
+
+    def __init__(self, rank: int, num_ranks: int) -> None:
+        self.rank, self.num_ranks = rank, num_ranks
+
+    def poll(self, said: Word) -> Word:
+        return Word()
+
+    def gather(self, content: bytes, patience: float = 1.0) -> list[bytes] | None:
+        return None
+
+
+def has_process_group() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
 def num_ranks(announced: int) -> int:
     """``announced`` is what the environment says."""
-    if distributed.is_available() and distributed.is_initialized():
-        return max(announced, distributed.get_world_size())
-    return announced
+    return max(announced, distributed.get_world_size()) if has_process_group() else announced
 
 
-def shared_attempt(attempt: int) -> int:
-    """Rank 0's attempt, on every rank: one broadcast at the start, none without a process group."""
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return attempt
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    number = torch.tensor([attempt], dtype=torch.int64, device=device)
-    distributed.broadcast(number, src=0)
-    return int(number.cpu())
-
-
-def gradients_agree(model: torch.nn.Module) -> bool:
-    """Whether every rank sees the same gradients, so that each would skip the same steps."""
-    return isinstance(model, torch.nn.parallel.DistributedDataParallel)
+def is_data_parallel(model: torch.nn.Module) -> bool:
+    """Whether every rank has the same weights and sees the same gradients."""
+    return isinstance(getattr(model, "_orig_mod", model), torch.nn.parallel.DistributedDataParallel)

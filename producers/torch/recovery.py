@@ -3,56 +3,68 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from holter.producers.handover import Response
 from holter.producers.latch import Latched, Permissions
 from holter.producers.names import folder_name
 from holter.producers.notices import logger
 from holter.producers.run import Beginning, Run
-from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest
+from holter.producers.torch.attempts import Attempts
+from holter.producers.torch.ballots import MEETING_PATIENCE, VOTE_PATIENCE, Ballot, shared_action, vote
+from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest, PartialFiles
 from holter.producers.torch.checkpoint_saver import CheckpointSaver
-from holter.producers.torch.effects import Applied, Effects, Refused
+from holter.producers.torch.effects import Applied, Effects, Prepared, Refused
 from holter.producers.torch.lineage import Intent, Lineage
 from holter.producers.torch.mismatch import Mismatch
-from holter.producers.torch.ranks import shared_attempt
+from holter.producers.torch.ranks import Ranks, Word
 from holter.producers.torch.training_state import TrainingObjects
-from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, CheckpointVerified, Parent, Resumed
+from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, CheckpointVerified, Resumed
 
 _FINAL_SAVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """Without a folder nothing is kept; without ``saves`` only the attempts are. Either way the run cannot go back."""
+    """Without a root nothing is kept; without ``saves`` only the attempts are. Either way the run cannot go back."""
 
-    folder: Path | None
+    root: Path | None
     saves: bool = True
+    is_shared: bool = False
+    """Whether all ranks have the same weights and optimizer state, which rank 0 then keeps for all."""
     every_steps: int = 50
     keep: int = 3
 
 
-def checkpoint_folder(root: Path, run: str) -> Path:
-    """One folder a run name, so that a new run never meets another's checkpoints."""
-    return root / folder_name(run)
+def checkpoint_folder(root: Path, run: str, rank: int = 0) -> Path:
+    """One folder a run name, so that a new run never meets another's checkpoints, and one in it for further ranks."""
+    folder = root / folder_name(run)
+    return folder / f"rank-{rank:05d}" if rank else folder
 
 
 class Recovery:
-    """Begins attempts, saves and restores, applies actions. All of it on the training thread but the writing."""
+    """Begins attempts, saves and restores, applies actions. All of it on the training thread but the writing.
 
-    def __init__(self, run: Run, objects: TrainingObjects, settings: CheckpointSettings) -> None:
+    With several ranks each has one, and whatever they do, they do together.
+    """
+
+    def __init__(self, run: Run, objects: TrainingObjects, settings: CheckpointSettings, ranks: Ranks) -> None:
         self.step = 0
-        self.lineage = Lineage(settings.folder)
         self._run = run
         self._objects = objects
         self._settings = settings
+        self._ranks = ranks
         self._permissions = Permissions()
         self._measures: tuple[str, ...] = ()
-        self._attempt = 0
-        self._parent: Parent | None = None
         self._resumed: Manifest | None = None
-        self._files = CheckpointFiles(settings.folder) if settings.folder is not None and settings.saves else None
+        self._heard = Word()
+        keeps = settings.root is not None and (ranks.is_lead or ranks.is_armed)
+        folder = checkpoint_folder(settings.root, run.name, ranks.rank) if keeps and settings.root else None
+        self.lineage = Lineage(folder)
+        self._attempts = Attempts(self.lineage, ranks, run.notices, _now_ms)
+        self._files = None if folder is None or not settings.saves else self._open_files(folder)
         self._effects = Effects(objects, self.lineage, self._files)
         self._saver = None if self._files is None else self._make_saver(self._files)
         self._warn_of_orphans()
@@ -62,57 +74,89 @@ class Recovery:
         return self._saver is not None
 
     def resume(self) -> None:
-        """Takes up the newest checkpoint of the surviving line that is whole and fits; damaged ones are set aside."""
-        for manifest in reversed(self._surviving()):
-            assert self._files is not None
-            try:
-                state = self._files.read(manifest)
-                self._objects.check(state)
-            except DamagedCheckpoint as error:
-                self._set_aside(manifest.name, str(error))
-                continue
-            except Mismatch as error:
-                raise ValueError(f"cannot resume from {manifest.name}: {error}") from None
-            self._objects.load(state)
-            self.step, self._resumed = manifest.step, manifest
-            logger.info("resumed from checkpoint %s at step %d", manifest.name, manifest.step)
-            return
+        """Takes up the newest checkpoint of the surviving line that is whole and fits; damaged ones are set aside.
 
-    def begin(self, permissions: Permissions, measures: tuple[str, ...]) -> None:
-        """The first attempt of this process; answers what an earlier process left unfinished."""
-        self._permissions, self._measures = permissions, measures
-        last = self.lineage.last_attempt
-        self._parent = None if last is None else Parent(last, self.step)
-        self._begin_attempt()
+        Raises:
+            ValueError: it does not fit, or the ranks cannot agree on one.
+        """
+        candidates = [manifest.name for manifest in self._surviving()]
+        while name := self._lead_says(candidates.pop() if candidates else ""):
+            state, ballot = self._read_to_resume(name)
+            objection = vote(self._ranks, ballot).objection
+            if objection is None:
+                assert state is not None
+                self._take_up(name, state)
+                return
+            if not objection.damaged:
+                raise ValueError(f"cannot resume from {name}: {objection.reason}")
+            self._set_aside(name, objection.reason)
+
+    def begin(self, permissions: Permissions, measures: tuple[str, ...]) -> Permissions:
+        """The first attempt of this process; answers what an earlier process left unfinished.
+
+        Returns:
+            What all ranks are able to do, and what is allowed.
+        """
+        self._measures = measures
+        self._attempts.begin_first(self.step, MEETING_PATIENCE)
+        self._permissions = self._common(permissions)
+        self._announce_attempt()
         if self._resumed is not None:
             self._run.event(Resumed(self._resumed.name), self.step)
-        for intent in self.lineage.intents:
-            self._run.respond(_interrupted(intent, self.step))
+        if self._ranks.is_lead:
+            for intent in self.lineage.intents:
+                self._run.respond(_interrupted(intent, self.step))
         if self.lineage.intents:
             self.lineage.settle_intents()
+        return self._permissions
+
+    def word(self) -> Word:
+        """What this rank has to say at this boundary."""
+        control, saver = self._run.control, self._saver
+        wants = control is not None and control.is_due(self.step)
+        health = None if control is None else control.health
+        pinned = (0, 0) if health is None else _numbers(health.checkpoint)
+        return Word(wants, saver is not None and saver.is_busy, *pinned)
 
     def checkpoint(self) -> None:
         """Copies the state of this step and lets it be written."""
         if self._saver is not None:
-            name = f"{self._attempt}-{self.step:09d}"
-            self._saver.save(name, self._attempt, self.step, self._objects.state())
+            is_part = self._settings.is_shared and not self._ranks.is_lead
+            state = self._objects.own_state() if is_part else self._objects.state()
+            attempt = self._attempts.number
+            self._saver.save(_name(attempt, self.step), attempt, self.step, state)
 
-    def checkpoint_if_due(self) -> None:
+    def checkpoint_if_due(self, word: Word) -> None:
+        self._heard = word
         every = self._settings.every_steps
-        if every and self.step % every == 0:
+        if self._saver is None or not every or self.step % every:
+            return
+        if word.is_saving:
+            self._saver.skip()
+        else:
             self.checkpoint()
+
+    def take_action(self, word: Word) -> Latched | None:
+        """The action to apply at this boundary, the same on every rank."""
+        control = self._run.control
+        if not word.wants_action and (self._ranks.is_armed or control is None or not control.is_due(self.step)):
+            return None
+        own = None if control is None else control.take(self.step)
+        latched = shared_action(self._ranks, own)
+        if latched is None and own is not None:
+            self._refuse(own, Ballot("the ranks of this job do not agree any more"))
+        return latched
 
     def act(self, latched: Latched) -> Applied | None:
         """Applies an action at this boundary and acknowledges it; None where it was refused."""
         if self._saver is not None:
             self._saver.wait()
         boundary = self.step
-        try:
-            prepared = self._effects.prepare(latched)
-            applied = self._effects.apply(prepared, boundary)
-        except Refused as refusal:
-            self._refuse(latched, refusal)
+        prepared = self._prepare(latched)
+        applied = None if prepared is None else self._begin_effects(prepared)
+        if prepared is None or applied is None:
             return None
+        self._effects.finish(prepared, applied, boundary)
         if applied.restored is not None:
             assert applied.restored.manifest is not None
             self._go_back(applied.restored.manifest)
@@ -124,49 +168,119 @@ class Recovery:
         return applied
 
     def finish(self) -> None:
+        self._ranks.leave()
         if self._saver is not None and not self._saver.wait(_FINAL_SAVE_SECONDS):
             logger.warning("the last checkpoint is still being written; the process may end before it is whole")
 
-    def _go_back(self, manifest: Manifest) -> None:
-        self._parent = Parent(self._attempt, manifest.step)
-        self.step = manifest.step
-        self._begin_attempt()
+    def _prepare(self, latched: Latched) -> Prepared | None:
+        prepared, ballot = None, Ballot()
+        try:
+            prepared = self._effects.prepare(latched)
+            ballot = Ballot(groups=prepared.groups)
+        except Refused as refusal:
+            ballot = Ballot(str(refusal), refusal.damaged or "")
+        except Exception as error:  # nothing is changed yet, and it is no reason to end the training
+            ballot = Ballot(f"it could not be prepared: {error!r}"[:500])
+        result = vote(self._ranks, ballot)
+        if prepared is None or result.objection is not None:
+            self._refuse(latched, result.objection or ballot)
+            return None
+        return replace(prepared, groups=result.lead.groups)
 
-    def _begin_attempt(self) -> None:
-        self._attempt = shared_attempt(self.lineage.begin_attempt(self._parent, _now_ms()))
-        self._run.begin(
-            Beginning(
-                self._attempt,
-                self._permissions,
-                self._parent,
-                self.step,
-                self._settings.every_steps if self.can_save else 0,
-                self._measures,
-            )
+    def _begin_effects(self, prepared: Prepared) -> Applied | None:
+        applied, ballot = None, Ballot()
+        try:
+            applied = self._effects.begin(prepared, self.step)
+        except Refused as refusal:
+            ballot = Ballot(str(refusal))
+        objection = vote(self._ranks, ballot).objection
+        if objection is None:
+            return applied
+        if applied is not None:
+            self._effects.undo(prepared, applied)
+        self._refuse(prepared.latched, objection)
+        return None
+
+    def _go_back(self, manifest: Manifest) -> None:
+        self.step = manifest.step
+        self._attempts.go_back(manifest.step, VOTE_PATIENCE)
+        self._announce_attempt()
+
+    def _common(self, permissions: Permissions) -> Permissions:
+        """What every rank is able to do; without agreement only what each may do by itself."""
+        able = permissions.capabilities
+        if isinstance(self._files, PartialFiles) and not self._files.sees_lead(self._attempts.number):
+            able -= {"rollback"}
+        said = self._ranks.gather(",".join(sorted(able)).encode(), MEETING_PATIENCE)
+        if said is None:
+            return replace(permissions, capabilities=able & {"nan_guard"})
+        by_rank = [set(each.decode().split(",")) for each in said]
+        return replace(
+            permissions, capabilities=frozenset(name for name in able if all(name in each for each in by_rank))
         )
 
+    def _announce_attempt(self) -> None:
+        every = self._settings.every_steps if self.can_save else 0
+        permissions = self._permissions if self._ranks.is_lead else Permissions()  # others read no control
+        number, parent = self._attempts.number, self._attempts.parent
+        self._run.begin(Beginning(number, permissions, parent, self.step, every, self._measures))
+
     def _acknowledge(self, latched: Latched, applied: Applied, boundary: int) -> None:
+        if applied.restored is not None:
+            self.lineage.settle_intents()
+        if not self._ranks.is_lead:
+            return
         if self._run.control is not None:
             self._run.control.record_applied(latched)
         latency_ms = time.time_ns() / 1e6 - latched.latched_ms
         said = {"digest": latched.digest, "effects": tuple(applied.reports), "latency_ms": latency_ms}
         self._run.acknowledge(latched.action, "applied", boundary, **said)
-        if applied.restored is not None:
-            self.lineage.settle_intents()
         names = ", ".join(report.effect for report in applied.reports)
         logger.info("applied at step %d: %s (%s)", boundary, names, latched.action.reason or latched.action.incident)
 
-    def _refuse(self, latched: Latched, refusal: Refused) -> None:
-        if refusal.damaged is not None:
-            self._set_aside(refusal.damaged, str(refusal))
-        self._run.acknowledge(latched.action, "refused", self.step, reason=str(refusal))
-        logger.warning("refused an action at step %d: %s", self.step, refusal)
+    def _refuse(self, latched: Latched, objection: Ballot) -> None:
+        if objection.damaged:
+            self._set_aside(objection.damaged, objection.reason)
+        if self._ranks.is_lead:
+            self._run.acknowledge(latched.action, "refused", self.step, reason=objection.reason[:2000])
+            logger.warning("refused an action at step %d: %s", self.step, objection.reason)
 
     def _set_aside(self, name: str, reason: str) -> None:
         assert self._files is not None
-        self._files.quarantine(name)
+        try:
+            self._files.quarantine(name)
+        except OSError as error:
+            self._run.notices.warn("quarantine", f"checkpoint {name} cannot be set aside: {error}")
         self._run.event(CheckpointQuarantined(name, reason[:2000]), self.step)
-        logger.warning("checkpoint %s is set aside: %s", name, reason)
+        if self._ranks.is_lead:
+            logger.warning("checkpoint %s is set aside: %s", name, reason)
+
+    def _lead_says(self, text: str) -> str:
+        said = self._ranks.gather(text.encode(), MEETING_PATIENCE)
+        if said is None and self._files is not None:
+            raise ValueError("cannot resume: the ranks of this job do not agree on a checkpoint")
+        return "" if said is None else said[0].decode()
+
+    def _read_to_resume(self, name: str) -> tuple[dict[str, Any] | None, Ballot]:
+        manifest = None if self._files is None else self._files.find(name)
+        if self._files is None or manifest is None:
+            return None, Ballot(f"rank {self._ranks.rank} has no part of it", name)
+        try:
+            state = self._files.read(manifest)
+            self._objects.check(state)
+        except DamagedCheckpoint as error:
+            return None, Ballot(str(error), name)
+        except (Mismatch, KeyError, TypeError) as error:
+            return None, Ballot(str(error))
+        return state, Ballot()
+
+    def _take_up(self, name: str, state: dict[str, Any]) -> None:
+        assert self._files is not None
+        manifest = self._files.find(name)
+        assert manifest is not None
+        self._objects.load(state)
+        self.step, self._resumed = manifest.step, manifest
+        logger.info("resumed from checkpoint %s at step %d", manifest.name, manifest.step)
 
     def _surviving(self) -> list[Manifest]:
         if self._files is None:
@@ -175,20 +289,38 @@ class Recovery:
         return [each for each in self._files.manifests() if each.step <= (bounds[each.name] or -1)]
 
     def _warn_of_orphans(self) -> None:
-        if self._files is not None and self._files.manifests():
+        if self._ranks.is_lead and self._files is not None and self._files.manifests():
             logger.info("%s has checkpoints of this run; Guard(resume=True) goes on from them", self._files.folder)
+
+    def _open_files(self, folder: Path) -> CheckpointFiles:
+        if self._ranks.is_lead or not self._settings.is_shared:
+            return CheckpointFiles(folder)
+        return PartialFiles(folder, folder.parent)
 
     def _make_saver(self, files: CheckpointFiles) -> CheckpointSaver:
         files.remove_unfinished()
-        return CheckpointSaver(files, self._settings.keep, self._healthy, self._saved, self._run.notices, _now_ms)
+        return CheckpointSaver(files, self._settings.keep, self._pinned, self._saved, self._run.notices, _now_ms)
 
-    def _healthy(self) -> str | None:
+    def _pinned(self) -> str | None:
+        """The healthy checkpoint: the lead reads which it is, the others hear its numbers."""
         control = self._run.control
-        return None if control is None or control.health is None else control.health.checkpoint
+        if control is not None:
+            return None if control.health is None else control.health.checkpoint
+        return _name(self._heard.pinned_attempt, self._heard.pinned_step)
 
     def _saved(self, manifest: Manifest, seconds: float) -> None:
         event = CheckpointSaved(manifest.name, seconds, manifest.num_bytes, manifest.sha256)
         self._run.event(event, manifest.step)
+
+
+def _name(attempt: int, step: int) -> str:
+    return f"{attempt}-{step:09d}"
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    """Attempt and step of a name that :func:`_name` made; zeros for any other."""
+    attempt, _, step = name.partition("-")
+    return (int(attempt), int(step)) if attempt.isdigit() and step.isdigit() else (0, 0)
 
 
 def _interrupted(intent: Intent, step: int) -> Response:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from holter.producers.torch.device_values import host_value
+from holter.producers.torch.sharding import is_sharded, local_part
 
 
 class Reflex:
@@ -62,24 +63,24 @@ class SelectingReflex(Reflex):
         if norm is None:
             return super().take(optimizer, norm)
         is_finite = torch.isfinite(norm)
-        before = {id(tensor) for tensor in self._keep(optimizer)}
+        before = self._keep(optimizer)
         optimizer.step()
-        for tensor in _tensors(optimizer):
+        for key, tensor in _parts(optimizer).items():
             if tensor.device == is_finite.device:
-                kept = self._kept[id(tensor)] if id(tensor) in before else torch.zeros((), device=tensor.device)
+                kept = before.get(key, torch.zeros((), device=tensor.device))
                 tensor.copy_(torch.where(is_finite, tensor, kept.to(tensor.dtype)))
         return is_finite
 
-    def _keep(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-        tensors = _tensors(optimizer)
-        known = {id(tensor) for tensor in tensors}
-        self._kept = {key: kept for key, kept in self._kept.items() if key in known}
-        for tensor in tensors:
-            if id(tensor) not in self._kept or self._kept[id(tensor)].shape != tensor.shape:
-                self._kept[id(tensor)] = torch.empty_like(tensor)
-        if tensors:
-            torch._foreach_copy_([self._kept[id(tensor)] for tensor in tensors], tensors)
-        return tensors
+    def _keep(self, optimizer: torch.optim.Optimizer) -> dict[int, torch.Tensor]:
+        parts = _parts(optimizer)
+        for key, tensor in parts.items():
+            kept = self._kept.get(key)
+            if kept is None or (kept.shape, kept.dtype, kept.device) != (tensor.shape, tensor.dtype, tensor.device):
+                self._kept[key] = torch.empty_like(tensor)
+        self._kept = {key: self._kept[key] for key in parts}
+        if parts:
+            torch._foreach_copy_(list(self._kept.values()), list(parts.values()))
+        return self._kept
 
 
 def make_reflex(optimizer: torch.optim.Optimizer, enabled: bool, scaled: bool) -> Reflex:
@@ -88,13 +89,14 @@ def make_reflex(optimizer: torch.optim.Optimizer, enabled: bool, scaled: bool) -
         return Reflex()
     if all(parameter.device.type == "cpu" for group in optimizer.param_groups for parameter in group["params"]):
         return HostReflex()
-    if all(group.get("fused") for group in optimizer.param_groups):
+    whole = not any(is_sharded(parameter) for group in optimizer.param_groups for parameter in group["params"])
+    if whole and all(group.get("fused") for group in optimizer.param_groups):
         return FusedReflex()
     return SelectingReflex()
 
 
-def _tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Weights and the state that belongs to them."""
-    weights = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+def _parts(optimizer: torch.optim.Optimizer) -> dict[int, torch.Tensor]:
+    """Weights and the state that belongs to them, as far as they lie on this rank, by the id of their owner."""
+    weights: list[torch.Tensor] = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state = [value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, torch.Tensor)]
-    return weights + state
+    return {id(owner): local_part(owner) for owner in weights + state}

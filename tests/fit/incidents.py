@@ -14,14 +14,18 @@ def some_features(chance: random.Random) -> dict[str, float]:
     named = {
         "num_healed": chance.randrange(3),
         "num_non_finite_grads": chance.randrange(4),
-        "log_grad": log_base_grad + chance.uniform(-1.0, 4.0),
+        "log_grad": log_base_grad + chance.uniform(-1.0, 4.5),
         "log_base_grad": log_base_grad,
+        "log_least_grad": log_base_grad + chance.uniform(-1.0, 4.0),
+        "log_lowest_grad": log_base_grad - chance.uniform(0.0, 2.0),
         "num_records": chance.randrange(1, 21),
+        "num_before": chance.randrange(400),
+        "risen": chance.uniform(-1.0, 1.0),
         "still_above": chance.uniform(0.0, 2.0),
     }
-    flags = {name: chance.random() < 0.3 for name in RecoveryFeatures._fields if name.startswith("is_")}
+    flags = {name: chance.random() < 0.12 for name in RecoveryFeatures._fields if name.startswith("is_")}
     shares = {name: chance.random() for name in RecoveryFeatures._fields}
-    known = {**shares, **flags, "loss_non_finite": chance.random() < 0.3, **named}
+    known = {**shares, **flags, "loss_non_finite": chance.random() < 0.12, **named}
     return {name: float(value) for name, value in known.items()}
 
 

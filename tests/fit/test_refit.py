@@ -18,7 +18,7 @@ from holter.pipeline.fit.refit import FitSettings, folds_of, refit
 from tests.fit.incidents import made_incidents, some_features
 
 SHIPPED = RecoveryWeights()
-TRUE = replace(SHIPPED, base=1.0, given_back=2.5, stuck=-1.0, non_finite_loss=-3.0, grad_excess=-0.5)
+TRUE = replace(SHIPPED, base=4.0, given_back=2.5, stuck=-1.0, non_finite_loss=-3.0, grad_excess=-0.5)
 
 
 @given(seed=st.integers(0, 10_000), changes=st.lists(st.floats(-2.0, 2.0), min_size=len(TERMS), max_size=len(TERMS)))
@@ -43,7 +43,7 @@ def test_names_that_are_not_known_and_values_that_are_not_either_are_ignored() -
 
 
 def test_the_coefficients_that_made_the_outcomes_are_found() -> None:
-    fitted = refit(made_incidents(TRUE, 4000), SHIPPED, FitSettings(ridge=0.1))
+    fitted = refit(made_incidents(TRUE, 6000), SHIPPED, FitSettings(ridge=0.1))
     for name, true in asdict(TRUE).items():
         assert asdict(fitted.weights)[name] == pytest.approx(true, abs=0.5), name
     scores = fitted.scores

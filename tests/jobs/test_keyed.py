@@ -48,7 +48,8 @@ class Runtime:
     def send(self, key: str, value: bytes, topic: str = "in-a", flags: int = 0) -> list[tuple[int, bytes, bytes]]:
         self.flink.key = "" if flags else key
         frame = frames.build(Frame(flags, topic, 0, 0, 0, key.encode(), value, len(value)))
-        return [frames.parse_output(out) for out in self.operator.process_element(frames.gather(frame), self.flink) or ()]
+        answers = self.operator.process_element(frames.gather(frame), self.flink)
+        return [frames.parse_output(out) for out in answers or ()]
 
     def fire(self, key: str, timestamp_ms: int) -> list[tuple[int, bytes, bytes]]:
         self.flink.timers.remove((key, timestamp_ms))

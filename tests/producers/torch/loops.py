@@ -13,7 +13,7 @@ from holter.producers import Run
 from holter.producers.torch import Guard
 from tests.producers.watch import KEYRING, FakeWatch
 
-ALL = ("nan_guard", "lr_factor", "momentum_reset", "rollback", "skip_range", "checkpoint_now", "stop")
+ALL = ("nan_guard", "lr_factor", "momentum_reset", "rollback", "skip_range", "checkpoint_now", "stop", "clip_adjust")
 
 
 def make_run(watch: FakeWatch | None) -> Run:

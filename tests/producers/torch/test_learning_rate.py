@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.optim import lr_scheduler as schedulers
 
 from holter.producers.torch.learning_rate import LearningRateFactor
@@ -52,13 +55,53 @@ def rates(optimizer: Optimizer, scheduler: Any, num_steps: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_later_rate_is_the_factor_times_the_configured_one(schedule: str) -> None:
-    plain, scaled = make(schedule), make(schedule)
-    rates(*plain, 3)
-    rates(*scaled, 3)
-    LearningRateFactor(*scaled).set(0.5)
-    assert rates(*scaled, 16) == pytest.approx([0.5 * rate for rate in rates(*plain, 16)], rel=1e-6)
+def advance(factor: LearningRateFactor, optimizer: Optimizer, scheduler: Any) -> list[float]:
+    """One step as a guard takes it."""
+    optimizer.step()
+    if scheduler is not None:
+        scheduler.step()
+    factor.advance()
+    return [float(group["lr"]) for group in optimizer.param_groups]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    schedule=st.sampled_from(sorted(SCHEDULES)),
+    tensor=st.booleans(),
+    at=st.integers(0, 9),
+    value=st.floats(0.1, 1.0),
+    ramp_steps=st.integers(0, 8),
+    saved_at=st.integers(0, 9),
+)
+def test_every_later_rate_is_the_factor_times_the_configured_one(
+    schedule: str, tensor: bool, at: int, value: float, ramp_steps: int, saved_at: int
+) -> None:
+    """Also over a ramp, and where another process takes it up in the middle of it."""
+    plain, hurt = make(schedule, tensor), make(schedule, tensor)
+    factor = LearningRateFactor(*hurt)
+    rates(*plain, at)
+    for _ in range(at):
+        advance(factor, *hurt)
+    factor.set(value, ramp_steps)
+    for number in range(1, 12):
+        if number == saved_at:
+            factor, hurt = taken_up(factor, hurt, schedule, tensor)
+        climbed = number / ramp_steps if number < ramp_steps else float(ramp_steps > 0)
+        expected = [(value + (1 - value) * climbed) * rate for rate in rates(*plain, 1)]
+        assert advance(factor, *hurt) == pytest.approx(expected, rel=2e-5 if tensor else 1e-9)
+
+
+def taken_up(
+    factor: LearningRateFactor, hurt: tuple[Optimizer, Any], schedule: str, tensor: bool
+) -> tuple[LearningRateFactor, tuple[Optimizer, Any]]:
+    """By a new process, from a checkpoint."""
+    fresh = make(schedule, tensor)
+    fresh[0].load_state_dict(copy.deepcopy(hurt[0].state_dict()))
+    if hurt[1] is not None:
+        fresh[1].load_state_dict(copy.deepcopy(hurt[1].state_dict()))
+    later = LearningRateFactor(*fresh)
+    later.load(factor.state())
+    return later, fresh
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -70,17 +113,6 @@ def test_the_factor_can_be_changed_and_taken_back(schedule: str) -> None:
         rates(*scaled, 2)
     rates(*plain, 6)
     assert rates(*scaled, 5) == pytest.approx(rates(*plain, 5), rel=1e-6)
-
-
-@pytest.mark.parametrize("schedule", ["cosine", "sequential", "chained"])
-def test_the_factor_survives_saving_and_loading(schedule: str) -> None:
-    plain, scaled, fresh = make(schedule), make(schedule), make(schedule)
-    rates(*plain, 4)
-    rates(*scaled, 4)
-    LearningRateFactor(*scaled).set(0.25)
-    fresh[0].load_state_dict(scaled[0].state_dict())
-    fresh[1].load_state_dict(scaled[1].state_dict())
-    assert rates(*fresh, 8) == pytest.approx([0.25 * rate for rate in rates(*plain, 8)], rel=1e-6)
 
 
 def test_rates_that_are_tensors_stay_the_same_tensors() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from holter.producers.torch import lineage as lineage_module
 from holter.producers.torch.checkpoint_files import CheckpointFiles, Manifest
 from holter.producers.torch.lineage import Intent, Lineage, SkippedRange
+from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.recovery import checkpoint_folder
 from holter.schemas.control import CheckpointNow, Effect, LrFactor, Rollback, SkipRange, Stop
 from holter.schemas.telemetry import (
@@ -48,6 +51,10 @@ def damage(folder: Path, step: int) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def act(watch: FakeWatch, training: Training, *effects: Effect) -> None:
@@ -179,6 +186,17 @@ def test_resuming_falls_back_to_the_next_older_whole_one(tmp_path: Path) -> None
     assert len(watch.events(CheckpointQuarantined)) == 1
 
 
+def test_resuming_passes_over_what_cannot_be_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Training(tmp_path, FakeWatch())
+    saved(first, 13)
+    first.run.finish()
+    damage(tmp_path, 10)
+    monkeypatch.setattr(CheckpointFiles, "quarantine", full)
+    second = Training(tmp_path, None, resume=True)
+    assert second.guard.last_step == 5
+    assert second.run.notices.counts["quarantine"] == 1
+
+
 def test_resuming_after_a_rollback_stays_on_the_surviving_line(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
@@ -241,10 +259,16 @@ def test_a_checkpoint_on_demand_and_a_stop(tmp_path: Path) -> None:
     assert isinstance(watch.records()[-1].event, Finished)
 
 
-def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_checkpoint_of_another_number_of_ranks_does_not_fit(tmp_path: Path) -> None:
+    training = Training(tmp_path, None)
+    training.steps(1)
+    objects = training.guard._recovery._objects
+    objects.check(objects.state())
+    with pytest.raises(Mismatch, match="a job with 2 ranks, this one has 1"):
+        objects.check(replace(objects, num_ranks=2).state())
 
+
+def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "save", full)
     watch = FakeWatch()
     training = Training(tmp_path, watch)
@@ -258,3 +282,44 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("name", ["..", ".hidden", "a b", "ü", "x:y"])
 def test_a_run_name_is_one_folder_below_the_root(tmp_path: Path, name: str) -> None:
     assert checkpoint_folder(tmp_path, name).resolve().parent == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("where", ["consumed_after", "state"])
+def test_no_failure_of_an_action_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    watch = FakeWatch()
+    training = Training(tmp_path, watch)
+    saved(training, 7)
+    name = checkpoint_at(watch, 5)
+
+    def failing(*_: object) -> None:
+        raise MemoryError("no room")
+
+    recovery = training.guard._recovery
+    kind = type(recovery._objects.data.history) if where == "consumed_after" else type(recovery._objects)
+    watch.act([SkipRange(6), Rollback(name, 5), LrFactor(0.5)])
+    latch(training)
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, where, failing)
+        training.steps(1)
+    training.steps(2)
+    training.run.finish()
+    (ack,) = watch.acks()
+    assert (ack.status, "no room" in ack.reason) == ("refused", True)
+    assert (recovery.lineage.skipped, recovery.lineage.intents) == ([], [])
+    assert recovery._objects.learning_rate.factor == 1.0
+
+
+def test_a_disk_that_fills_up_in_an_action_costs_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = FakeWatch()
+    training = Training(tmp_path, watch)
+    saved(training, 7)
+    name = checkpoint_at(watch, 5)
+    watch.act([SkipRange(6), Rollback(name, 5)])
+    latch(training)
+    with monkeypatch.context() as patched:
+        patched.setattr(lineage_module, "write_record", full)
+        training.steps(1)
+    training.steps(2)
+    training.run.finish()
+    assert [ack.status for ack in watch.acks()] == ["refused"]
+    assert training.guard.last_step == 10

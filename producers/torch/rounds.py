@@ -1,0 +1,78 @@
+"""Rounds in which every rank says a few integers and hears the greatest of each, over a gloo group of their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed
+
+from holter.producers.torch.ranks import Word
+
+LEFT = 2**62
+"""In the place of ``wants_action``: whoever says it takes part in no further round."""
+_OPERATION_TIMEOUT = timedelta(minutes=10)
+
+
+class NoAgreement(Exception):
+    """The ranks do not agree on anything any more; the message says why."""
+
+
+class Round:
+    """One in flight."""
+
+    def __init__(self, work: Any, values: torch.Tensor) -> None:
+        self._work = work
+        self._values = values
+
+    def heard(self, patience_seconds: float) -> Word:
+        """Waits, normally not at all.
+
+        Raises:
+            NoAgreement: a rank left or is too far behind.
+            RuntimeError: a rank is gone.
+        """
+        if not self._work.is_completed():
+            self._wait(patience_seconds)
+        self._work.wait()  # raises what went wrong
+        if self._says_farewell():
+            raise NoAgreement("a rank has left or waited in vain")
+        return Word(*(int(value) for value in self._values.numpy()))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is known that a rank left or is gone: then the connections to it are."""
+        if not self._work.is_completed():
+            return False
+        try:
+            self._work.wait()
+        except RuntimeError:
+            return True
+        return self._says_farewell()
+
+    def _wait(self, patience_seconds: float) -> None:
+        try:
+            self._work.wait(timedelta(seconds=patience_seconds))
+        except RuntimeError:
+            if self._work.is_completed():
+                raise
+            raise NoAgreement(f"a rank is more than {patience_seconds:g} s behind") from None
+
+    def _says_farewell(self) -> bool:
+        return int(self._values.numpy()[0]) >= LEFT
+
+
+class Rounds:
+    """Made together by all ranks, who then have to begin the same rounds in the same order."""
+
+    def __init__(self) -> None:
+        self._group = distributed.new_group(backend="gloo", timeout=_OPERATION_TIMEOUT)
+        self._greatest = distributed.AllreduceOptions()
+        self._greatest.reduceOp = distributed.ReduceOp(distributed.ReduceOp.MAX)
+
+    def begin(self, said: Word) -> Round:
+        """Returns at once."""
+        values = torch.empty(len(said), dtype=torch.int64)
+        values.numpy()[:] = said
+        return Round(self._group.allreduce([values], self._greatest), values)

@@ -1,0 +1,64 @@
+"""Norms over parameters of which every rank holds a part. Every rank has to measure the same ones at the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from holter.producers.torch.norms import UpdateNorm, make_update_norm, norm_of
+from holter.producers.torch.sharding import Part, local_part
+from holter.schemas.bounds import UpdateNormSource
+
+
+@torch.no_grad()
+def global_gradient_norm(parts: Sequence[Part]) -> torch.Tensor:
+    """The L2 norm over all gradients of all ranks, the same on each; one sum over the ranks a part."""
+    device = local_part(parts[0].parameters[0]).device
+    squares = [part.add_up(_square(_local_gradient_norm(part), device)) for part in parts]
+    return torch.stack(squares).sum().sqrt()
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Sequence[torch.nn.Parameter], norm: torch.Tensor, largest: float) -> None:
+    """As :func:`torch.nn.utils.clip_grad_norm_` does, with a norm that is known."""
+    gradients = [local_part(each.grad) for each in parameters if each.grad is not None]
+    gradients = [gradient for gradient in gradients if gradient.numel()]
+    if gradients:
+        torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0).to(gradients[0].device))
+
+
+class GlobalUpdateNorm(UpdateNorm):
+    """Of the local parts, added up over the ranks."""
+
+    def __init__(self, parts: Sequence[Part], source: UpdateNormSource) -> None:
+        self.source = source
+        self._device = local_part(parts[0].parameters[0]).device
+        self._parts = [(part, make_update_norm(_local_parts(part), source)) for part in parts]
+
+    @torch.no_grad()
+    def measure(self) -> torch.Tensor:
+        squares = [
+            part.add_up(_square(None if norm is None else norm.measure(), self._device)) for part, norm in self._parts
+        ]
+        return torch.stack(squares).sum().sqrt()
+
+    def restart(self) -> None:
+        for _, norm in self._parts:
+            if norm is not None:
+                norm.restart()
+
+
+def _local_gradient_norm(part: Part) -> torch.Tensor | None:
+    gradients = [local_part(each.grad) for each in part.parameters if each.grad is not None]
+    return norm_of([gradient for gradient in gradients if gradient.numel()])
+
+
+def _local_parts(part: Part) -> list[torch.Tensor]:
+    return [local_part(parameter).detach() for parameter in part.parameters]
+
+
+def _square(norm: torch.Tensor | None, device: torch.device) -> torch.Tensor:
+    """In double precision where the device has it: a large norm's square must not become infinite."""
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    return torch.zeros((), dtype=dtype, device=device) if norm is None else norm.to(device, dtype).square()

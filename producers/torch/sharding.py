@@ -1,0 +1,118 @@
+"""Tensors of which every rank holds a part (``DTensor``, as FSDP2 makes them of a model's parameters)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed
+
+from holter.producers.torch.mismatch import Mismatch
+
+_REPLICATED = -1
+
+
+def is_sharded(value: Any) -> bool:
+    """Whether it is a part of a tensor that lies on several ranks."""
+    tensors = sys.modules.get("torch.distributed.tensor")  # there is none before somebody imported it
+    return tensors is not None and isinstance(value, tensors.DTensor)
+
+
+@torch.no_grad()
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part, in the memory of the whole; a plain tensor as it is."""
+    part: torch.Tensor = tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return part
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parameters that are spread over the ranks in one way; over ``groups`` the sums of their elements add up."""
+
+    parameters: list[torch.nn.Parameter]
+    groups: tuple[distributed.ProcessGroup, ...] = ()
+
+    def add_up(self, amount: torch.Tensor) -> torch.Tensor:
+        """The sum over the ranks; on a device nobody waits for it."""
+        for group in self.groups:
+            distributed.all_reduce(amount, group=group)
+        return amount
+
+
+def parts_of(parameters: Sequence[torch.nn.Parameter]) -> list[Part]:
+    """The same parts in the same order on every rank."""
+    found: dict[Any, Part] = {}
+    for parameter in parameters:
+        key = (parameter.device_mesh, tuple(parameter.placements)) if is_sharded(parameter) else None  # type: ignore[attr-defined]
+        if key not in found:
+            found[key] = Part([], () if key is None else _groups(*key))
+        found[key].parameters.append(parameter)
+    return list(found.values())
+
+
+def can_pack(tensors: Iterable[Any]) -> bool:
+    """Whether :func:`packed` knows how these are spread."""
+    return all(_dimensions(tensor) is not None for tensor in tensors if is_sharded(tensor))
+
+
+def packed(tree: Any) -> Any:
+    """The same tree with plain values instead of parts; its tensors are the live ones, not copies."""
+    if is_sharded(tree):
+        return {
+            "part": local_part(tree),
+            "dimensions": _dimensions(tree),
+            "mesh": list(tree.device_mesh.shape),
+            "shape": list(tree.shape),
+            "stride": list(tree.stride()),
+        }
+    if isinstance(tree, Mapping):
+        return {key: packed(child) for key, child in tree.items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(packed(child) for child in tree)
+    return tree
+
+
+def is_packed(value: Any) -> bool:
+    return isinstance(value, dict) and "part" in value and "dimensions" in value
+
+
+def unpacked(value: Any, like: torch.Tensor) -> Any:
+    """What :func:`packed` was given, on the ranks that ``like`` lies on. Raises as :func:`check_fits` does."""
+    check_fits(value, like)
+    if not is_packed(value):
+        return value
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    placements = [Replicate() if at == _REPLICATED else Shard(at) for at in value["dimensions"]]
+    shape, stride = torch.Size(value["shape"]), tuple(value["stride"])
+    part = value["part"].to(local_part(like).device)
+    mesh = like.device_mesh  # type: ignore[attr-defined]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=shape, stride=stride)
+
+
+def check_fits(value: Any, like: torch.Tensor) -> None:
+    """Raises :class:`Mismatch` where a stored value was spread over ranks in another way than the live tensor."""
+    if is_packed(value) and (not is_sharded(like) or value["mesh"] != list(like.device_mesh.shape)):  # type: ignore[attr-defined]
+        raise Mismatch("the checkpoint's tensors are spread over the ranks in another way")
+
+
+def is_flat_sharded(model: torch.nn.Module) -> bool:
+    """Whether it is FSDP1's, whose parts are pieces of one flat tensor."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and any(isinstance(each, fsdp.FullyShardedDataParallel) for each in model.modules())
+
+
+def _groups(mesh: Any, placements: Sequence[Any]) -> tuple[distributed.ProcessGroup, ...]:
+    return tuple(mesh.get_group(at) for at, placement in enumerate(placements) if not placement.is_replicate())
+
+
+def _dimensions(tensor: Any) -> list[int] | None:
+    """For every dimension of the mesh, which one of the tensor's it splits; None for ways other than that."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    if not all(type(placement) in (Replicate, Shard) for placement in tensor.placements):
+        return None
+    return [_REPLICATED if type(each) is Replicate else int(each.dim) for each in tensor.placements]
