@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from holter.infra.bench.figures import Figure, percentile
+from holter.infra.errors import StackError
 from holter.infra.state import StackState
 from holter.pipeline.bus import Message
 from holter.pipeline.bus.kafka import KafkaBus
@@ -32,8 +33,13 @@ from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
 from holter.schemas.topics import RANKS, TELEMETRY, WINDOWS
 
 PERIOD_SECONDS = 0.05
-BLOCK_SAMPLES = 100
-_CALM_STEPS = 64
+BLOCK_SAMPLES = 25
+"""Each block is a run of its own: safety lets no run have more than 30 actions."""
+MAX_LOST = 5
+_CALM_STEPS = 360
+"""Between two explosions: of three in a thousand steps a run does not learn that they are its own way."""
+_SETTLE_SECONDS = 0.1
+"""Those steps are judged by then, and the next explosion meets an idle watch, as that of a slow loop does."""
 _TIMEOUT_SECONDS = 10.0
 _EFFECTS: frozenset[EffectName] = frozenset({"momentum_reset"})
 
@@ -58,10 +64,12 @@ def measure(state: StackState, environ: dict[str, str], num_samples: int) -> tup
         for _ in range(3):
             trainer.block(Samples(), 10)  # warms the JVM's path up
             echo.block(Samples(), 10)
+        trainer.run.finish()
         while len(samples.action) < num_samples:
+            trainer = _Trainer(environ)
             trainer.block(samples, BLOCK_SAMPLES)
+            trainer.run.finish()
             echo.block(samples, BLOCK_SAMPLES)
-    trainer.run.finish()
     return _figures(samples), samples
 
 
@@ -93,8 +101,10 @@ class _Trainer:
     def block(self, samples: Samples, count: int) -> None:
         """The period runs from the calm steps to the next explosion, as between the steps of a slow loop."""
         for _ in range(count):
-            time.sleep(PERIOD_SECONDS)
+            time.sleep(_SETTLE_SECONDS + PERIOD_SECONDS)
             self._sample(samples)
+            if samples.num_lost > MAX_LOST:
+                raise StackError(f"{samples.num_lost} explosions were not answered; something is wrong with watch")
 
     def _sample(self, samples: Samples) -> None:
         control = self.run.control
