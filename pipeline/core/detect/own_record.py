@@ -24,7 +24,7 @@ class RecordSettings:
     max_forgiven: int = 3
     """So many incidents among a thousand records do not raise the bar for the next."""
     gap_margin: float = 1.1
-    single_margin: float = 1.1
+    single_margin: float = 1.2
     young_margin: float = 0.9
     young_records: float = 400.0
     pair_chance: float = 2e-4
