@@ -86,10 +86,6 @@ class FlinkRest:
         entries = self._call(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
         return str(entries[0]["stacktrace"]) if entries else ""
 
-    def num_restarts(self, job_id: str) -> int:
-        answer = self._call(f"/jobs/{job_id}/metrics?get=numRestarts")
-        return int(float(answer[0]["value"])) if answer else 0
-
     def cancel(self, job_id: str) -> None:
         self._call(f"/jobs/{job_id}?mode=cancel", method="PATCH")
 

@@ -1,8 +1,9 @@
 """P(recover): how likely a run in an open incident heals by itself.
 
-A logit over scale-free features. Its weights were set by hand on labelled public training logs; a high peak does not
-mean lost, what tells a lost run is non-finite values, a gradient that stays high, a level that does not move, and
-nothing being given back.
+A logit over scale-free features. Its weights were set by hand on labelled public training logs and then fitted to the
+same logs by a logistic regression that pulls towards them; terms that those logs hardly show kept their effect. A high
+peak does not mean lost: what tells a lost run is non-finite values, a gradient that stays high, a level that does not
+move, nothing being given back, and no healthy time before.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from holter.pipeline.core.steps import StepRecord
 from holter.schemas.bounds import Severity, SignalKind
 
 
@@ -19,11 +18,3 @@ class Evidence(NamedTuple):
     threshold: float
     severity: Severity
     onset_step: int
-
-
-class Detector(Protocol):
-    def update(self, record: StepRecord) -> Evidence | None:
-        """Takes one step of the judged rank; steps increase within an attempt."""
-
-    def rewind(self, step: int) -> None:
-        """Forgets what came after a step that the run went back to."""

@@ -40,12 +40,6 @@ def median_absolute_deviation(ordered: Sequence[float]) -> float:
     return 0.5 * (max(left, ordered[low + half - 1] - middle) + right)
 
 
-def kth_distance(ordered: Sequence[float], middle: float, k: int) -> float:
-    """The k-th smallest (from 0) of |value - middle|."""
-    low = _nearest(ordered, middle, k)
-    return max(middle - ordered[low], ordered[low + k] - middle)
-
-
 def _nearest(ordered: Sequence[float], middle: float, k: int) -> int:
     """Where the k + 1 values nearest to ``middle`` begin: they lie side by side in the order."""
     low, high = 0, len(ordered) - k - 1
