@@ -23,24 +23,24 @@ _FAST = 0.1
 
 @dataclass(frozen=True)
 class RecoveryWeights:
-    base: float = 3.1
-    healed_before: float = -0.6
-    non_finite_loss: float = -5.1
+    base: float = 3.4
+    healed_before: float = -0.7
+    non_finite_loss: float = -5.5
     non_finite_grad: float = -2.5
     grad_excess: float = -0.5
     grad_rise: float = -0.5
-    grad_size: float = -2.2
-    grad_closing: float = 0.5
-    collapse: float = -4.4
-    divergence: float = -1.6
+    grad_size: float = -2.6
+    grad_closing: float = 0.4
+    collapse: float = -4.5
+    divergence: float = -1.8
     plateau: float = -4.2
     stuck: float = -4.2
-    closing: float = -0.1
-    given_back: float = 1.2
-    still_above: float = -0.5
-    youth: float = -3.3
-    risen: float = -1.0
-    lost_progress: float = -2.7
+    closing: float = -0.3
+    given_back: float = 1.7
+    still_above: float = -0.2
+    youth: float = -3.9
+    risen: float = -1.1
+    lost_progress: float = -3.7
 
 
 class RecoveryFeatures(NamedTuple):
@@ -100,9 +100,9 @@ def estimate(features: RecoveryFeatures, weights: RecoveryWeights) -> Estimate:
 
     >>> calm = RecoveryFeatures(num_records=10, given_back=1.0)
     >>> round(estimate(calm, RecoveryWeights()).p_recover, 3)
-    0.987
+    0.994
     >>> round(estimate(calm._replace(loss_non_finite=True), RecoveryWeights()).p_recover, 3)
-    0.31
+    0.401
     """
     maturity = min(1.0, features.num_records / 10.0)
     still_above = min(2.0, max(0.0, features.still_above))

@@ -67,8 +67,9 @@ class Divergence:
         state.num_above = -settings.num_quiet
         unit = max(scale, 1e-300)
         return Evidence(
-            "divergence", self._metric, smooth, state.best, rise / unit, bar / unit, "warning", state.best_step
-        )
+            "divergence", self._metric, smooth, state.best, rise / unit, bar / unit, "warning", state.best_step,
+            "loss divergence", rise / max(bar, 1e-300),
+        )  # fmt: skip
 
     def settle(self) -> None:
         """An incident has ended: what rose in it, if it was made good, is what this run does by itself."""

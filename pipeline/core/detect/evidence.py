@@ -18,3 +18,7 @@ class Evidence(NamedTuple):
     threshold: float
     severity: Severity
     onset_step: int
+    rule: str = ""
+    """What spoke: metric and rule; empty where it is never a habit."""
+    excess: float = float("inf")
+    """The rule's own measure over its limit."""

@@ -9,7 +9,10 @@ from holter.pipeline.core.detect.evidence import Evidence
 from holter.pipeline.core.detect.exceedances import Exceedances
 from holter.pipeline.core.detect.phase import Phase
 from holter.pipeline.core.detect.reading import Reading
+from holter.pipeline.core.detect.view import MetricView
 from holter.schemas.bounds import Severity
+
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Explosion:
         level = reading.level
         ratio = reading.value / level if level > 0.0 else 0.0
         if reading.drift > 1.0 and reading.rise > 1.0 and reading.lasting >= settings.drift_ratio * reading.base:
-            return self._evidence(reading, self.seen.first_step(step, count), reading.base)
+            return self._evidence(reading, self.seen.first_step(step, count), reading.base, "drift", reading.drift)
         if ratio < settings.ratio or reading.score <= settings.score or reading.usual_gap <= 1.0:
             return None
         single = settings.coarse_ratio if phase.is_coarse else settings.single_ratio
@@ -52,9 +55,20 @@ class Explosion:
         if not is_huge and reading.raw <= reading.record:
             return None
         onset, has_lasted = self.seen.add(count, step)
-        return self._evidence(reading, onset, level) if has_lasted or is_huge else None
+        if has_lasted:
+            return self._evidence(reading, onset, level, "pair", reading.raw / max(reading.record, _LEAST))
+        if is_huge:
+            return self._evidence(reading, onset, level, "single", reading.raw / max(reading.single_record, _LEAST))
+        return None
 
-    def _evidence(self, reading: Reading, onset: int, base: float) -> Evidence:
+    def single_limit(self, view: MetricView, phase: Phase) -> float:
+        """Above this the next record is an explosion by itself, as :meth:`judge` would say; infinite while young."""
+        settings = self._settings
+        ratio = settings.coarse_ratio if phase.is_coarse else settings.single_ratio
+        return max(ratio * view.level(), view.single_limit(settings.score)) if not view.is_young() else float("inf")
+
+    def _evidence(self, reading: Reading, onset: int, base: float, rule: str, excess: float) -> Evidence:
         ratio = reading.value / base
         severity: Severity = "critical" if ratio >= 10.0 * self._settings.single_ratio else "warning"
-        return Evidence(self._kind, self._metric, reading.value, base, ratio, self._settings.ratio, severity, onset)
+        least, rule = self._settings.ratio, f"{self._kind} {rule}"
+        return Evidence(self._kind, self._metric, reading.value, base, ratio, least, severity, onset, rule, excess)

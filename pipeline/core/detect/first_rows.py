@@ -79,7 +79,9 @@ class FirstRows:
             return None
         if median(last[-3:]) < 0.98 * middle:
             return None
-        return Evidence("divergence", LOSS, level, first, rise / max(noise, 1e-12), 2.0, "warning", step)
+        bar = max(2.0 * noise, self._settings.rise * abs(first), 1e-12)
+        score = rise / max(noise, 1e-12)
+        return Evidence("divergence", LOSS, level, first, score, 2.0, "warning", step, "loss divergence", rise / bar)
 
     def _is_dead(self, step: int, losses: list[float]) -> Evidence | None:
         tail = losses[4:]

@@ -10,6 +10,8 @@ from holter.pipeline.core.detect.phase import Phase
 from holter.pipeline.core.detect.reading import Reading
 from holter.schemas.bounds import Severity
 
+_LEAST = 1e-9
+
 
 @dataclass(frozen=True)
 class LossSpikeSettings:
@@ -23,6 +25,10 @@ class LossSpikeSettings:
     single_size: float = 0.15
     single_widening: float = 40.0
     """In a young log it takes more: the factor is 1 + this / records."""
+    single_beyond: float = 1.64
+    """How far it is beyond the run's own scores, times how far beyond its own gaps; one as rare comes by itself"""
+    single_certain: float = 12.0
+    """where noise has heavy tails; beyond this score that is not asked."""
     company_chance: float = 2e-4
     drift_size: float = 0.05
 
@@ -38,16 +44,23 @@ class LossSpike:
         settings = self._settings
         size = phase.relative(reading.value - reading.level, reading.level)
         if self._lasts(reading, phase):
-            return self._evidence(reading, self.seen.first_step(step, count), reading.base)
+            excess = reading.drift if reading.drift > 1.0 and reading.rise > 1.0 else 1.0
+            return self._evidence(reading, self.seen.first_step(step, count), reading.base, "drift", excess)
         if self._keeps_company(reading, count, size):
-            return self._evidence(reading, self.seen.kept[-1][1], reading.level)
+            return self._evidence(reading, self.seen.kept[-1][1], reading.level, "company pair", 1.0)
         if size < settings.size or reading.score <= settings.score or reading.usual_gap <= 1.0:
+            return None
+        if not phase.is_coarse and reading.value <= reading.lately:
             return None
         is_huge = phase.is_coarse and self._is_huge(reading, count, size)
         if not is_huge and reading.raw <= reading.record:
             return None
         onset, has_lasted = self.seen.add(count, step)
-        return self._evidence(reading, onset, reading.level) if has_lasted or is_huge else None
+        if has_lasted:
+            return self._evidence(reading, onset, reading.level, "pair", reading.raw / max(reading.record, _LEAST))
+        if is_huge:
+            return self._evidence(reading, onset, reading.level, "single", _over_single(reading))
+        return None
 
     def _lasts(self, reading: Reading, phase: Phase) -> bool:
         """Whether small excesses have added up, or the last values are above all that was seen."""
@@ -59,7 +72,10 @@ class LossSpike:
     def _is_huge(self, reading: Reading, count: int, size: float) -> bool:
         settings = self._settings
         score = settings.single_score * (1.0 + settings.single_widening / max(1, count))
-        return reading.score > score and reading.raw > reading.single_record and size >= settings.single_size
+        if reading.score <= score or size < settings.single_size or _over_single(reading) <= 1.0:
+            return False
+        is_far = _over_single(reading) * reading.usual_gap > settings.single_beyond
+        return is_far or reading.score > settings.single_certain
 
     def _keeps_company(self, reading: Reading, count: int, size: float) -> bool:
         """Whether a lesser score right after a spike is too much for chance by what this run does by itself."""
@@ -68,7 +84,11 @@ class LossSpike:
             return False
         return self.seen.rate(count) * 2.0 * reading.chance <= settings.company_chance
 
-    def _evidence(self, reading: Reading, onset: int, base: float) -> Evidence:
+    def _evidence(self, reading: Reading, onset: int, base: float, rule: str, excess: float) -> Evidence:
         severity: Severity = "critical" if reading.score > 30.0 else "warning"
-        score, least = reading.score, self._settings.score
-        return Evidence("loss_spike", self._metric, reading.value, base, score, least, severity, onset)
+        score, least, rule = reading.score, self._settings.score, f"loss {rule}"
+        return Evidence("loss_spike", self._metric, reading.value, base, score, least, severity, onset, rule, excess)
+
+
+def _over_single(reading: Reading) -> float:
+    return reading.raw / max(reading.single_record, _LEAST)

@@ -27,7 +27,8 @@ class PhaseState(Struct):
     num_records: int = 0
     start_losses: list[float] = []
     went_back: bool = False
-    best: float = math.inf
+    rate: float = 0.0
+    most_rate: float = 0.0
 
 
 class Phase:
@@ -60,6 +61,14 @@ class Phase:
         if len(state.start_losses) < self._settings.num_start:
             state.start_losses.append(loss)
 
+    def begins_cycle(self, rate: float) -> bool:
+        """Takes the learning rate; whether one that had decayed has risen at once, as warm restarts do."""
+        state = self.state
+        before, state.rate = state.rate, rate
+        has_restarted = 2.0 * before < state.most_rate and rate >= 2.0 * before > 0.0
+        state.most_rate = max(state.most_rate, rate)
+        return has_restarted
+
     def start_level(self) -> float:
         """The loss a run began with; NaN before any."""
         losses = self.state.start_losses
@@ -71,6 +80,7 @@ class Phase:
         state.start_losses.clear()
         state.num_records = 0
         state.went_back = False
+        state.rate = state.most_rate = 0.0
 
     def relative(self, rise: float, level: float, scale: float = 0.0) -> float:
         """A rise as a share of what the run has reached and of what it has come from, whichever is larger."""

@@ -18,10 +18,12 @@ class Reading(NamedTuple):
         usual_gap: value - level, of the logs, over the third largest of this run, margin included.
         drift: the cumulative sum over its limit.
         base: what the cumulative sum counts from: the lowest of the last levels.
-        lasting: the middle one of this value and the two before, the latter as they were learned.
-        rise: from the base to that, over the most that levels of this run rise by themselves.
+        lasting: the middle one of this value and the four before, the latter as they were learned.
+        rise: from the base to that, over the most that levels of this run rise by themselves; 0 where the run has
+            been at that level in the last 512 records.
         chance: the share of this run's own scores that are at least this one's, at most 3.
         is_new: three of the last four values were above everything seen for a thousand records.
+        lately: the highest level of the last 64 records.
     """
 
     value: float
@@ -38,3 +40,4 @@ class Reading(NamedTuple):
     rise: float
     chance: float
     is_new: bool
+    lately: float

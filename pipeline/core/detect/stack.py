@@ -14,6 +14,8 @@ from holter.pipeline.core.detect.evidence import Evidence
 from holter.pipeline.core.detect.exceedances import Exceedances
 from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
 from holter.pipeline.core.detect.first_rows import FirstRows, FirstRowsSettings, FirstRowsState
+from holter.pipeline.core.detect.habits import Habits, HabitSettings
+from holter.pipeline.core.detect.log_jump import LogJump, LogJumpSettings, LogJumpState
 from holter.pipeline.core.detect.loss_scale import LossScale, LossScaleSettings, LossScaleState
 from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
 from holter.pipeline.core.detect.nonfinite import non_finite
@@ -23,7 +25,7 @@ from holter.pipeline.core.detect.reading import Reading
 from holter.pipeline.core.detect.view import MetricView, ViewSettings
 from holter.pipeline.core.detect.view_state import ViewState
 from holter.pipeline.core.steps import StepRecord
-from holter.schemas.telemetry import GRAD_NORM, LOSS, LOSS_SCALE, UPDATE_NORM
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, LOSS_SCALE, UPDATE_NORM
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class DetectorSettings:
     first_rows: FirstRowsSettings = field(default_factory=FirstRowsSettings)
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
+    jump: LogJumpSettings = field(default_factory=LogJumpSettings)
+    jump_size: float = 1.0
+    """The rise above the level, relative as in :meth:`Phase.relative`."""
+    habits: HabitSettings = field(default_factory=HabitSettings)
     joint_score: float = 4.0
     joint_size: float = 0.1
     """Loss and gradient norm both beyond this within three records are evidence where neither is alone."""
@@ -61,6 +67,10 @@ class StackState(Struct):
     creep: CreepState | None = None
     collapse: CollapseState | None = None
     loss_scale: LossScaleState | None = None
+    jump: LogJumpState | None = None
+    habits: dict[str, float] = {}
+    opening: list[str] = []
+    """The rules that spoke last while no incident was open."""
 
 
 class DetectorStack:
@@ -81,6 +91,9 @@ class DetectorStack:
         self._first_rows = FirstRows(settings.first_rows, kept.first_rows)
         self._collapse = Collapse(LOSS, settings.collapse, kept.collapse)
         self._loss_scale = LossScale(LOSS_SCALE, settings.loss_scale, kept.loss_scale)
+        self._jump = LogJump(settings.jump, kept.jump)
+        self._habits = Habits(settings.habits, kept.habits)
+        self._opening = list(kept.opening)
         self.began_run = False
         """The last record was the first of another run in the same log, or of an earlier part of this one."""
 
@@ -96,6 +109,9 @@ class DetectorStack:
         if loss is not None:
             is_finite = loss - loss == 0.0
             self._advance(step, loss, is_finite)
+        rate = values.get(LEARNING_RATE)
+        if rate is not None and rate != self.phase.state.rate and self.phase.begins_cycle(rate):
+            self._begin_levels()
         if not self._first_rows.state.is_done:
             self._look_at_first_rows(step, loss, grad, found)
         if norm is not None:
@@ -115,6 +131,12 @@ class DetectorStack:
             found.insert(0, item)
         if LOSS_SCALE in values and (item := self._loss_scale.update(step, values[LOSS_SCALE])) is not None:
             found.append(item)
+        return self._more_than_habit(found) if found and not in_incident else found
+
+    def _more_than_habit(self, found: list[Evidence]) -> list[Evidence]:
+        found = self._habits.exceeded(found)
+        if found:
+            self._opening = sorted({item.rule for item in found if item.rule})
         return found
 
     def _suspend(self, in_incident: bool) -> None:
@@ -122,6 +144,12 @@ class DetectorStack:
             view.is_suspended = in_incident
             if in_incident:
                 view.forgive()
+        if in_incident:
+            self._habits.note(self._opening)
+
+    def _begin_levels(self) -> None:
+        for view in (self.loss, self.grad, self.norm):
+            view.begin_level()
 
     def _advance(self, step: int, loss: float, is_finite: bool) -> None:
         phase = self.phase
@@ -162,6 +190,8 @@ class DetectorStack:
                 item = self._judge_together(reading, grad, step)
             if item is not None:
                 found.append(item)
+        if view.is_loud() and loss > 0.0 and (item := self._jump_evidence(step, loss)) is not None:
+            found.append(item)
         if loss == 0.0:
             share = view.level() / max(abs(phase.start_level()), 1e-300)
             item = self._collapse.note_zero(step, view.count, share)
@@ -171,6 +201,13 @@ class DetectorStack:
             item = self._divergence.update(step, view.level(), view.scale(), phase)
             if item is not None:
                 found.append(item)
+
+    def _jump_evidence(self, step: int, loss: float) -> Evidence | None:
+        excess = self._jump.update(loss)
+        level, least = self.loss.level(), self._settings.jump.limit
+        if excess <= 1.0 or self.phase.relative(loss - level, level) < self._settings.jump_size:
+            return None
+        return Evidence("loss_spike", LOSS, loss, level, excess * least, least, "warning", step, "loss jump", excess)
 
     def _judge_together(self, loss: Reading, grad: Reading, step: int) -> Evidence | None:
         """Where neither is evidence alone, both in one record of a coarse log are."""
@@ -214,7 +251,9 @@ class DetectorStack:
         self.grad = MetricView(settings.view)
         self.norm = MetricView(settings.view)
         self.phase.begin_run()
-        for detector in (self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale):
+        for detector in (
+            self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale, self._jump
+        ):  # fmt: skip
             detector.restart()
         for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
             seen.kept = []
@@ -248,4 +287,7 @@ class DetectorStack:
             self._creep.state,
             self._collapse.state,
             self._loss_scale.state,
+            self._jump.state,
+            self._habits.counts,
+            self._opening,
         )

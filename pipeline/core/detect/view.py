@@ -18,6 +18,7 @@ from holter.pipeline.core.detect.ceiling import BLOCK_RECORDS as CEILING_RECORDS
 from holter.pipeline.core.detect.ceiling import Ceiling
 from holter.pipeline.core.detect.excursions import FROM as EXCURSION
 from holter.pipeline.core.detect.excursions import Excursions, ExcursionSettings
+from holter.pipeline.core.detect.levels import Levels
 from holter.pipeline.core.detect.own_record import OwnRecord, RecordSettings
 from holter.pipeline.core.detect.reading import Reading
 from holter.pipeline.core.detect.view_state import ViewState, pack, pack_steps, unpack, unpack_steps
@@ -29,7 +30,6 @@ _NUM_VALUES = 32
 _NUM_RESIDUALS = 128
 _YOUNG_RECORDS = 256
 _FIRST_RECORDS = 24
-_LAGS = 4
 _FALLS = 3
 _LOWEST_LOG_RESIDUAL = -0.7
 """A residual below this, of logs, is a fall and no noise: it counts as this."""
@@ -37,8 +37,6 @@ _MAX_DRIFT = 120.0
 _MOST_LOG, _MOST_LINEAR = 709.0, 1e100
 """What a float64 can be the exponential of, and how large a value may be so that differences stay finite."""
 _SAMPLE_EVERY = 8
-_NUM_RISES = 6
-_FORGETTING_A_BLOCK = 0.999
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,10 @@ class ViewSettings:
     """What one record may add to it, so that one value alone never fills it."""
     num_nonpositive: int = 3
     """So many values clearly below zero, and the metric is no longer seen as a log."""
+    loud_scale: float = 0.3
+    """Of logs."""
     rise_margin: float = 1.4
+    """Over the third largest rise of this run's levels."""
     excursions: ExcursionSettings = field(default_factory=ExcursionSettings)
     record: RecordSettings = field(default_factory=RecordSettings)
 
@@ -77,9 +78,9 @@ class MetricView:
 
     __slots__ = (
         "_allowance", "_ceiling", "_center", "_count", "_drift", "_drift_limit", "_drift_peak", "_excursions",
-        "_inverse", "_is_log", "_lags", "_least", "_lowest", "_negligible", "_num_nonpositive", "_num_rejected",
+        "_inverse", "_is_log", "_least", "_levels", "_negligible", "_num_nonpositive", "_num_rejected",
         "_offset", "_ordered", "_ordinary", "_quantum", "_record", "_reference", "_rejected", "_residual_steps",
-        "_residuals", "_rises", "_scale", "_settings", "_short", "_start", "_steps", "_values", "is_suspended",
+        "_residuals", "_scale", "_settings", "_short", "_start", "_steps", "_values", "is_suspended",
     )  # fmt: skip
 
     _is_log: bool
@@ -98,9 +99,7 @@ class MetricView:
     _inverse: float
     _reference: float
     _allowance: float
-    _lags: list[float]
-    _rises: list[float]
-    _lowest: float
+    _levels: Levels
     _quantum: float
     _num_rejected: int
     _num_nonpositive: int
@@ -138,9 +137,14 @@ class MetricView:
         """The scale in the metric's unit, at the level."""
         return self._scale * (self.level() + self._offset) if self._is_log else self._scale
 
+    def is_loud(self) -> bool:
+        """Whether the logarithm is so noisy that a jump to a multiple of the level is nothing in its scales."""
+        return self._is_log and self._scale > self._settings.loud_scale
+
     def lowest(self) -> float:
         """The lowest level so far; infinite while young."""
-        return self._unit(self._lowest) if self._lowest < math.inf else math.inf
+        lowest = self._levels.lowest
+        return self._unit(lowest) if lowest < math.inf else math.inf
 
     def band(self) -> tuple[float, float, float] | None:
         """Level, and from where to where values are ordinary; None while young."""
@@ -149,6 +153,14 @@ class MetricView:
         middle = self._middle() + self._center
         width = self._ordinary * self._scale * self._record.tail
         return self.level(), self._unit(middle - width), self._unit(middle + width)
+
+    def single_limit(self, score: float) -> float:
+        """The value above which the next reading scores more than this, more than the run has ever shown, and lies
+        further above the level than it does now and then."""
+        record = self._record
+        raw = max(score * record.tail, record.single_limit(self._count))
+        gap = max(self._center + raw * self._scale, record.usual_gap())
+        return self._unit(self._middle() + gap) if self._short else math.inf
 
     def is_falling(self) -> bool:
         """Whether the level is clearly below that of some twenty records ago."""
@@ -239,8 +251,9 @@ class MetricView:
 
     def _reading(self, value: float, x: float, gap: float, raw: float, drift: float, is_new: bool) -> Reading:
         record = self._record
-        lasting = sorted((x, self._values[-1], self._values[-2]))[1]
-        base = self._reference - self._center
+        values, levels, base = self._values, self._levels, self._reference - self._center
+        lasting = sorted((x, values[-1], values[-2], values[-3], values[-4]))[2]
+        rise = (lasting - base) * self._inverse / levels.rise_limit(self._count, self._settings.rise_margin)
         return Reading(
             value=value,
             level=self.level(),
@@ -253,9 +266,10 @@ class MetricView:
             drift=drift,
             base=self._unit(base),
             lasting=self._unit(lasting),
-            rise=(lasting - base) * self._inverse / self._rise_limit(),
+            rise=rise if lasting > levels.highest() else 0.0,
             chance=record.chance(raw),
             is_new=is_new,
+            lately=self._unit(levels.highest_lately()),
         )
 
     def _learn(self, step: int, x: float, residual: float, z: float) -> None:
@@ -292,6 +306,14 @@ class MetricView:
     def _no_fall(self, residual: float) -> float:
         return max(residual, _LOWEST_LOG_RESIDUAL) if self._is_log else residual
 
+    def begin_level(self) -> None:
+        """What comes next is the new level: a new cycle of the schedule has begun."""
+        if not self.is_young():
+            self._short.clear()
+            self._levels.forget_lags()
+            self._end_drift()
+            self._reference = math.inf
+
     def forgive(self) -> None:
         """An incident has opened."""
         self._record.forgive()
@@ -318,12 +340,6 @@ class MetricView:
             self._drift_limit = self._excursions.limit(self._count)
         self._drift_peak = 0.0
 
-    def _rise_limit(self) -> float:
-        """In scales; wider while the log is young."""
-        rises = self._rises
-        usual = rises[-3] if len(rises) > 2 and self._count >= _YOUNG_RECORDS else rises[-1] if rises else 0.0
-        return max(1.0, self._settings.rise_margin * usual + 0.5) * (1.0 + 20.0 / self._count)
-
     def _refresh(self) -> None:
         """Scale, center, tail and record from what was gathered since the last time."""
         count = self._count
@@ -331,7 +347,7 @@ class MetricView:
             self._rescale()
         middle = self._middle()
         if count & 7:
-            self._reference = self._center + min(self._lags, default=middle)
+            self._reference = self._center + self._levels.base(middle)
             return
         self._record.end_block(count)
         self._excursions.fade()
@@ -339,11 +355,8 @@ class MetricView:
             self._drift_limit = self._excursions.limit(count)
         if not count % CEILING_RECORDS and count > _FIRST_RECORDS:
             self._ceiling.add(list(self._values)[-CEILING_RECORDS:])
-        if count > _FIRST_RECORDS:
-            self._note_level(middle)
-        self._lags.append(middle)
-        del self._lags[:-_LAGS]
-        self._reference = self._center + min(self._lags)
+        self._levels.note(middle, self._inverse, self.is_suspended, count > _FIRST_RECORDS)
+        self._reference = self._center + self._levels.base(middle)
 
     def _rescale(self) -> None:
         in_order = self._ordered
@@ -364,16 +377,8 @@ class MetricView:
         mean = sum(min(cap, (residual - center) * inverse) for residual in sample) / max(1, len(sample))
         self._allowance = self._settings.drift_allowance + max(0.0, mean)
 
-    def _note_level(self, middle: float) -> None:
-        """The lowest level, and how far this one lies above the lowest of the last ones, in scales."""
-        self._lowest = min(self._lowest, middle)
-        if self._lags and not self.is_suspended:
-            rises = self._rises = [_FORGETTING_A_BLOCK * rise for rise in self._rises]
-            insort(rises, (middle - min(self._lags)) * self._inverse)
-            del rises[:-_NUM_RISES]
-
     def _forget_lags(self) -> None:
-        self._lags.clear()
+        self._levels.forget_lags()
         self._drift = self._drift_peak = 0.0
         self._reference = self._center + self._middle()
 
@@ -429,7 +434,9 @@ class MetricView:
             (height * math.expm1(min(residual, 0.5 * _MOST_LOG)) for residual in self._residuals), _NUM_RESIDUALS
         )
         self._short = sorted(min(self._unit(x), _MOST_LINEAR) for x in self._short)
-        self._lowest = self.lowest()
+        lowest, levels = self.lowest(), self._levels
+        levels.forget()
+        levels.lowest = lowest
         self._is_log = False
         self._ordered = sorted(self._residuals)
         self._ceiling.clear()
@@ -475,9 +482,6 @@ class MetricView:
             scale=self._scale,
             reference=self._reference,
             allowance=self._allowance,
-            lags=list(self._lags),
-            rises=list(self._rises),
-            lowest=self._lowest,
             quantum=self._quantum,
             num_rejected=self._num_rejected,
             num_nonpositive=self._num_nonpositive,
@@ -488,6 +492,7 @@ class MetricView:
             excursions=self._excursions.state,
             record=self._record.state(),
             ceiling=self._ceiling.state(),
+            levels=self._levels.state(),
         )
 
     def _restore(self, state: ViewState) -> None:
@@ -503,11 +508,11 @@ class MetricView:
         self._allowance = state.allowance or settings.drift_allowance
         self._count, self._center, self._scale = state.count, state.center, state.scale
         self._inverse = 1.0 / state.scale if state.scale > 0.0 else 0.0
-        self._reference, self._lags, self._rises = state.reference, list(state.lags), list(state.rises)
-        self._lowest, self._quantum = state.lowest, state.quantum
+        self._reference, self._quantum = state.reference, state.quantum
         self._num_rejected, self._num_nonpositive = state.num_rejected, state.num_nonpositive
         self._drift, self._drift_peak, self._drift_limit = state.drift, state.drift_peak, state.drift_limit
         self.is_suspended = state.is_suspended
         self._excursions = Excursions(settings.excursions, state.excursions)
         self._record = OwnRecord(settings.record, state.record)
         self._ceiling = Ceiling(state.ceiling)
+        self._levels = Levels(state.levels)

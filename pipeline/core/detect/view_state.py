@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holter.pipeline.core.detect.ceiling import CeilingState
 from holter.pipeline.core.detect.excursions import ExcursionState
+from holter.pipeline.core.detect.levels import LevelState
 from holter.pipeline.core.detect.own_record import RecordState
 
 
@@ -31,9 +32,6 @@ class ViewState(Struct):
     scale: float = math.nan
     reference: float = 0.0
     allowance: float = 0.0
-    lags: list[float] = []
-    rises: list[float] = []
-    lowest: float = math.inf
     quantum: float = math.inf
     num_rejected: int = 0
     num_nonpositive: int = 0
@@ -44,6 +42,7 @@ class ViewState(Struct):
     excursions: ExcursionState | None = None
     record: RecordState | None = None
     ceiling: CeilingState | None = None
+    levels: LevelState | None = None
 
 
 def pack(values: deque[float]) -> bytes:

@@ -6,12 +6,14 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from holter.pipeline.core.detect.evidence import Evidence
-from holter.pipeline.core.detect.stack import DetectorSettings, DetectorStack
+from holter.pipeline.core.detect.stack import DetectorSettings, DetectorStack, StackState
+from holter.pipeline.core.signals import SignalStage
 from holter.pipeline.core.steps import StepRecord
-from holter.schemas.telemetry import GRAD_NORM, LOSS, LOSS_SCALE, UPDATE_NORM
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, LOSS_SCALE, UPDATE_NORM
 
 
 def feed(
@@ -153,3 +155,58 @@ def test_going_back_forgets_what_came_later() -> None:
     feed(detectors, losses(*[9.0] * 30), start=200)
     detectors.rewind(150)
     assert feed(detectors, calm(100, seed=7), start=151) == []
+
+
+@pytest.mark.parametrize(("rate", "is_told"), [(1e-3, False), (3e-2, True)])
+def test_a_new_cycle_of_the_schedule_is_a_new_level_but_a_burst_of_the_rate_is_not(rate: float, is_told: bool) -> None:
+    decayed = 1e-5 if not is_told else 1e-3
+    cosine = [decayed + (1e-3 - decayed) * (0.5 + 0.5 * math.cos(math.pi * step / 400)) for step in range(400)]
+    before = [{**row, LEARNING_RATE: now} for row, now in zip(calm(400), cosine, strict=True)]
+    after = [{**row, LEARNING_RATE: rate} for row in calm(100, level=2.8, seed=1)]
+    detectors = stack()
+    feed(detectors, before)
+    assert bool(feed(detectors, after, start=400)) is is_told
+
+
+def swinging(periods: int) -> list[dict[str, float]]:
+    draw = random.Random(3)
+    levels = [2.0 + (1.5 if step % 600 >= 570 else 0.0) for step in range(600 * periods)]
+    return losses(*(level + draw.gauss(0.0, 0.03) for level in levels))
+
+
+def test_what_comes_back_again_and_again_is_told_a_few_times_only() -> None:
+    stage = SignalStage("project", "run")
+    opened = [
+        step
+        for step, row in enumerate(swinging(12))
+        for signal in stage.update(StepRecord(1, 0, step, 0, 0, True, True, row), 0)
+        if signal.phase == "open"
+    ]
+    assert 1 <= len(opened) <= 5
+    assert max(opened) < 600 * 5
+
+
+def loud(count: int, seed: int, level: float = 1.0) -> list[dict[str, float]]:
+    draw = random.Random(seed)
+    return losses(*(level * math.exp(draw.gauss(0.0, 0.9)) for _ in range(count)))
+
+
+def test_a_jump_is_seen_in_noise_as_loud_as_itself() -> None:
+    seen = 0
+    for seed in range(10):
+        detectors = stack()
+        assert feed(detectors, loud(600, seed)) == []
+        seen += "loss jump" in {item.rule for item in feed(detectors, loud(12, 100 + seed, level=4.0), start=600)}
+    assert seen >= 5
+
+
+def test_a_stack_goes_on_from_its_state_in_loud_noise_too() -> None:
+    whole, parted = stack(), stack()
+    rows = [*loud(500, 1), *loud(40, 2, level=8.0), *loud(100, 3)]
+    for step, row in enumerate(rows):
+        record = StepRecord(1, 0, step, 0, 0, True, True, row)
+        if not step % 37:
+            raw = msgspec.msgpack.encode(parted.state())
+            parted = DetectorStack(DetectorSettings(), msgspec.msgpack.decode(raw, type=StackState))
+        assert whole.update(record, False) == parted.update(record, False)
+    assert msgspec.msgpack.encode(whole.state()) == msgspec.msgpack.encode(parted.state())
