@@ -17,6 +17,7 @@ from holter.infra.flink_rest import FlinkRest, Job
 from holter.infra.flink_submit import Restore, Submission, find_job_script, submit
 from holter.infra.jars import Jars
 from holter.infra.jobs import JobName, WatchSettings, name_on_cluster, reader_arguments
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET
 
 _STOP_DEADLINE_SECONDS = 300.0
 
@@ -33,7 +34,7 @@ class Deployment:
     python: str
     worker_python: str
     keys_file: str | None = None
-    policy: str = "cautious"
+    policy: str = DEFAULT_PRESET
     recovery_weights: str = ""
     checkpoint_interval_seconds: float = 10.0
     checkpoint_dir: str | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holter.infra.errors import StackError
 from holter.infra.state import StateFile
-from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.schemas.topics import PREFIX_VARIABLE, TopicNames
 
 DEFAULT_HOME = Path(".holter")
@@ -22,7 +22,8 @@ class StackSettings:
 
     home: Path
     prefix: str = ""
-    policy: str = "cautious"
+    policy: str = DEFAULT_PRESET
+    """As :func:`policy_from_text` reads it."""
     without: frozenset[str] = frozenset()
     num_task_slots: int = 4
     checkpoint_interval_seconds: float = 3.0
@@ -103,7 +104,7 @@ def settings_from_env(
     return StackSettings(
         home=folder,
         prefix=prefix,
-        policy=_checked_policy(policy or environ.get("HOLTER_POLICY") or known.policy or "cautious"),
+        policy=_checked_policy(policy or known.policy or DEFAULT_PRESET),
         without=without,
         num_task_slots=slots,
         checkpoint_interval_seconds=interval_seconds,
@@ -111,8 +112,10 @@ def settings_from_env(
 
 
 def _checked_policy(policy: str) -> str:
-    if policy not in PRESETS:
-        raise StackError(f"there is no policy {policy!r}; there are {', '.join(sorted(PRESETS))}")
+    try:
+        policy_from_text(policy)
+    except ValueError as error:
+        raise StackError(str(error)) from None
     return policy
 
 

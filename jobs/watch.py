@@ -12,7 +12,7 @@ from pathlib import Path
 from holter.jobs.arguments import common_arguments, job_parser
 from holter.jobs.deployments import open_watch
 from holter.jobs.job import Job, execute
-from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.pipeline.core.recovery import RecoveryWeights
 from holter.pipeline.core.run_operator import WATCH_OUTPUTS, WATCH_SOURCES
 
@@ -25,13 +25,20 @@ def main() -> None:
     parser.add_argument(
         "--issuer-epoch", type=int, required=True, help="number of this deployment; trainers refuse lower ones"
     )
-    parser.add_argument("--policy", choices=sorted(PRESETS), default="cautious", help="default: %(default)s")
+    parser.add_argument(
+        "--policy", type=_policy, default=DEFAULT_PRESET, metavar="NAME|JSON", help="default: %(default)s"
+    )
     parser.add_argument(
         "--recovery-weights", type=_weights, default=RecoveryWeights(), metavar="JSON", help="default: the shipped ones"
     )
     parsed = parser.parse_args()
     restore = partial(open_watch, parsed.keys_file, parsed.issuer_epoch, parsed.policy, parsed.recovery_weights)
     execute(WATCH, common_arguments(parsed), restore)
+
+
+def _policy(text: str) -> str:
+    """Refuses here, before the job is submitted, what a worker would refuse later."""
+    return policy_from_text(text).text()
 
 
 def _weights(text: str) -> RecoveryWeights:

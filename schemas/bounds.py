@@ -35,6 +35,7 @@ Scalar = str | int | float | bool | None
 Split = Literal["train", "eval"]
 Scope = Literal["rank", "global", "shard"]
 UpdateNormSource = Literal["none", "sampled", "full"]
+Tier = Literal["disk", "memory"]
 Phase = Literal["warmup", "train", "eval", "checkpoint", "resume", "idle"]
 EffectName = Literal[
     "lr_factor",

@@ -1,7 +1,12 @@
 """Signed records: HMAC-SHA256 over the raw bytes of the body, by a key with a role.
 
 The key file is JSON, ``{"version": 1, "keys": {"issuer-1": {"role": "issuer", "key": "<hex>"}}}``, readable by its
-owner only. Holding two keys of a role lets verifiers learn the next key before its signer uses it.
+owner only. A file may hold several keys of a role; the last one signs. To change a key without a gap:
+
+1. verifiers first: append the new key to the trainers' files (an issuer's) or to that of ``watch`` and the trainers (a
+   person's); nothing has to be started again;
+2. then the signer: append it to the signer's file; ``watch`` signs with it from its next start, people at once;
+3. then retire: take the old key out of all files; from then on what it signs is refused.
 """
 
 from __future__ import annotations
@@ -67,12 +72,14 @@ _DECODER = msgspec.msgpack.Decoder(Signed)
 
 
 class Keyring:
-    """The keys of one file; read when built and again at an unknown key id, so that a rotation needs no restart."""
+    """The keys of one file; read when built and again when it has changed, so that a rotation needs no restart."""
 
     def __init__(self, path: Path | None = None, keys: dict[str, Key] | None = None) -> None:
         self._path = path
         self._keys = dict(keys or {})
+        self._changed_ns = 0
         if path is not None:
+            self._changed_ns = _changed_ns(path)
             self._keys = read_key_file(path)
 
     @classmethod
@@ -109,12 +116,27 @@ class Keyring:
         return signed.body
 
     def _find(self, key_id: str) -> Key | None:
-        if key_id not in self._keys and self._path is not None:
-            try:
-                self._keys = read_key_file(self._path)
-            except KeyFileError:
-                return None
+        if self._path is not None:
+            self._follow(self._path)
         return self._keys.get(key_id)
+
+    def _follow(self, path: Path) -> None:
+        """A file that cannot be read at present changes nothing."""
+        changed_ns = _changed_ns(path)
+        if changed_ns == self._changed_ns:
+            return
+        try:
+            self._keys = read_key_file(path)
+        except KeyFileError:
+            return
+        self._changed_ns = changed_ns
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def open_unverified(envelope: bytes) -> Signed:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from holter.schemas.bounds import (
     MAX_COLUMNS,
+    MAX_INT,
     MAX_STEPS,
     AckStatus,
     Attempt,
@@ -26,9 +27,11 @@ from holter.schemas.bounds import (
     Scalar,
     Scope,
     Short,
+    SignalKind,
     Split,
     Step,
     Text,
+    Tier,
     UpdateNormSource,
 )
 from holter.schemas.errors import InvalidRecord
@@ -225,6 +228,9 @@ class CheckpointSaved(Struct, tag_field="event", tag="checkpoint_saved", omit_de
     save_seconds: float
     num_bytes: Count = 0
     sha256: Digest = ""
+    tier: Tier = "disk"
+    dropped: Annotated[list[Short], Meta(max_length=100)] = []
+    """Earlier ones that are kept no longer, in neither tier."""
 
 
 class CheckpointVerified(Struct, tag_field="event", tag="checkpoint_verified", omit_defaults=True, frozen=True):
@@ -235,6 +241,21 @@ class CheckpointVerified(Struct, tag_field="event", tag="checkpoint_verified", o
 class CheckpointQuarantined(Struct, tag_field="event", tag="checkpoint_quarantined", frozen=True):
     checkpoint: Short
     reason: Text
+
+
+class BadGradient(Struct, tag_field="event", tag="bad_gradient", omit_defaults=True, frozen=True):
+    """The reflex of the trainer found the gradient of ``step`` bad and, by itself, left its update out."""
+
+    kind: SignalKind
+    metric: Metric
+    value: float
+    baseline: float
+    score: float
+    threshold: float
+    num_in_a_row: Annotated[int, Meta(ge=1, le=MAX_INT)] = 1
+    """Bad steps up to this one, with no good one between."""
+    was_taken: bool = False
+    """The update was taken all the same: the reflex had left out as many as it may."""
 
 
 class Heartbeat(Struct, tag_field="event", tag="heartbeat", frozen=True):
@@ -252,6 +273,7 @@ Event = (
     | CheckpointSaved
     | CheckpointVerified
     | CheckpointQuarantined
+    | BadGradient
     | Heartbeat
 )
 

@@ -11,14 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from holter.pipeline.cli.order_desk import OrderDesk
-from holter.pipeline.cli.policy_file import (
-    PolicyFileError,
-    checked_autonomy,
-    checked_preset,
-    checked_settings,
-    read_policy_file,
-)
+from holter.pipeline.cli.policy_file import PolicyFileError, read_policy_file
 from holter.pipeline.cli.sending import fail, now_ms, open_desk, order, person_name, send
+from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.decide.written_policy import checked_autonomy, checked_preset, checked_settings
 from holter.pipeline.fit.priors import Priors
 from holter.schemas import InvalidRecord, run_key
 from holter.schemas.commands import Act, Approve, Hold, Policy, Reject, Release
@@ -141,9 +137,7 @@ def act(
 
 def policy(
     run: RunArgument,
-    preset: Annotated[
-        str | None, typer.Option("--preset", help="cautious, patient, report or expected-cost.", show_default=False)
-    ] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help=f"{', '.join(PRESETS)}.", show_default=False)] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="POLICY.toml", help="A policy as a file.")] = None,
     autonomy: Annotated[
         list[str] | None,

@@ -21,7 +21,9 @@ from holter.infra.jobs import JOB_NAMES, JobName, next_issuer_epoch
 from holter.infra.restore_points import job_savepoints
 from holter.infra.settings import HomeLayout, home_from_env
 from holter.infra.state import StackState, StateFile
-from holter.pipeline.cli.stack import known_policy, reported_failures
+from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
+from holter.pipeline.cli.stack import reported_failures
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET
 from holter.pipeline.fit.errors import BadWeightsFile
 from holter.pipeline.fit.weights_file import read_weights
 from holter.schemas.signed import KEYS_FILE_VARIABLE
@@ -48,8 +50,8 @@ def submit_job(
         str | None, typer.Option(help="Key file on the workers' machines, for watch. [HOLTER_KEYS_FILE]")
     ] = None,
     policy: Annotated[
-        str, typer.Option(callback=known_policy, help="cautious, patient or report; for watch.")
-    ] = "cautious",
+        str, typer.Option(metavar=POLICY_METAVAR, callback=known_policy, help=f"{POLICY_HELP}; for watch.")
+    ] = DEFAULT_PRESET,
     recovery_weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Coefficients that `holter fit --out` wrote; for watch.")
     ] = None,

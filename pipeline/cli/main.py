@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from holter.pipeline.cli import control, fit, jobs, migrate, replay, schema, sql, stack, sync, topics
+from holter.pipeline.cli import (
+    advise,
+    bad_batches,
+    control,
+    fit,
+    jobs,
+    migrate,
+    preflight,
+    replay,
+    schema,
+    sql,
+    stack,
+    sync,
+    topics,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,8 +31,10 @@ app.command()(stack.up)
 app.command()(stack.down)
 app.command()(stack.status)
 app.command()(sql.sql)
+app.command()(advise.advise)
 app.command()(fit.fit)
 app.command()(migrate.migrate)
+app.command()(preflight.preflight)
 app.command()(replay.replay)
 app.command()(sync.sync)
 app.command()(schema.schema)
@@ -28,6 +44,7 @@ app.command()(control.approve)
 app.command()(control.reject)
 app.command()(control.act)
 app.command()(control.policy)
+app.command()(bad_batches.bad_batches)
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
 

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
 from holter.pipeline.cli.replay_output import document, print_tables, write_all_events, write_report
-from holter.pipeline.core.decide.policy import PRESETS
 from holter.pipeline.core.signals import SignalSettings
 from holter.pipeline.fit.errors import BadWeightsFile
 from holter.pipeline.fit.weights_file import settings_with_weights
@@ -37,10 +37,7 @@ def known_format(name: str | None) -> str | None:
 
 def known_policies(policies: list[str] | None) -> list[str]:
     """Refuses a policy that does not exist."""
-    for policy in policies or ():
-        if policy not in PRESETS:
-            raise typer.BadParameter(f"there is no policy {policy!r}; there are {', '.join(PRESETS)}")
-    return list(dict.fromkeys(policies or ("patient",)))
+    return list(dict.fromkeys(known_policy(policy) or "" for policy in policies or ("patient",)))
 
 
 def known_roles(given: list[str] | None) -> list[str]:
@@ -80,9 +77,9 @@ PolicyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        metavar="NAME",
+        metavar=POLICY_METAVAR,
         callback=known_policies,
-        help="patient (by default), cautious or report; given again, a second one is told beside the first.",
+        help=f"{POLICY_HELP} (patient by default); given again, a second one is told beside the first.",
     ),
 ]
 ReportOption = Annotated[

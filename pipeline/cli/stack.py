@@ -20,19 +20,13 @@ from holter.infra.errors import ComponentFailed, StackError
 from holter.infra.settings import settings_from_env
 from holter.infra.stack import COMPONENTS, Stack, UpFailed, UpReport
 from holter.infra.state import StackState
-from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET
 
 HomeOption = Annotated[
     Path | None,
     typer.Option("--home", help="Folder of the stack's data, logs and state. [HOLTER_HOME, default: .holter]"),
 ]
-
-
-def known_policy(policy: str | None) -> str | None:
-    """Refuses a policy that does not exist."""
-    if policy is not None and policy not in PRESETS:
-        raise typer.BadParameter(f"there is no policy {policy!r}; there are {', '.join(sorted(PRESETS))}")
-    return policy
 
 
 def known_components(names: list[str] | None) -> list[str] | None:
@@ -52,7 +46,13 @@ def up(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", callback=known_policy, help="cautious, patient or report. [HOLTER_POLICY]"),
+        typer.Option(
+            "--policy",
+            metavar=POLICY_METAVAR,
+            envvar="HOLTER_POLICY",
+            callback=known_policy,
+            help=f"{POLICY_HELP}; default: as last time, at first {DEFAULT_PRESET}.",
+        ),
     ] = None,
 ) -> None:
     """Bring Kafka, Flink, the store, the loader and `watch` up, on loopback only.

@@ -6,16 +6,18 @@ import math
 from collections.abc import Mapping
 
 from holter.pipeline.core.decide.checkpoints import Checkpoint, CheckpointHealth, CheckpointState
-from holter.pipeline.core.decide.course import CourseTracker
+from holter.pipeline.core.decide.course import Course, CourseTracker
 from holter.pipeline.core.decide.decision_state import DecisionState
+from holter.pipeline.core.decide.expected_cost import everything
 from holter.pipeline.core.decide.issuing import Issuer, View
 from holter.pipeline.core.decide.orders import Orders, rejection
 from holter.pipeline.core.decide.outcomes import MEASURED_AFTER_STEPS
-from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, effect_names, options, policy_named
+from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, effect_names, policy_named
 from holter.pipeline.core.decide.progress import Progress
-from holter.pipeline.core.decide.safety import Price, Safety, SafetySettings, SafetyState
+from holter.pipeline.core.decide.safety import Outstanding, Price, Safety, SafetySettings, SafetyState
 from holter.pipeline.core.decide.settings import PolicySettings, SettingError, adjusted
 from holter.pipeline.core.decide.writer import Heard, Order, Said, Writer
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.pipeline.core.incidents import Incident
 from holter.pipeline.core.stats.rolling import RollingMedian
 from holter.pipeline.core.steps import StepRecord
@@ -29,6 +31,7 @@ from holter.schemas.telemetry import (
     CheckpointQuarantined,
     CheckpointSaved,
     CheckpointVerified,
+    Resumed,
     RunEvent,
     Started,
 )
@@ -47,6 +50,7 @@ class DecisionStage:
     """Decides at every step of an open incident; speaks when the choice, or what holds it back, changes.
 
     Args:
+        policy: of this deployment, as :func:`policy_from_text` reads it; what people order at run time goes before it.
         issuer_epoch: of this deployment; trainers refuse actions of a lower one.
     """
 
@@ -59,10 +63,14 @@ class DecisionStage:
         safety: SafetySettings | None = None,
         state: DecisionState | None = None,
     ) -> None:
-        self._kept = kept = state or DecisionState(policy, SafetyState(), CheckpointState())
-        self._base = PolicySettings(safety=safety or SafetySettings())
+        written = policy_from_text(policy)
+        preset = written.preset or DEFAULT_PRESET
+        self._kept = kept = state or DecisionState(preset, SafetyState(), CheckpointState())
+        if not kept.policy_ts:
+            kept.policy = preset
+        self._base = adjusted(PolicySettings(safety=safety or SafetySettings()), written.settings)
         self._writer = Writer(project, run, issuer_epoch)
-        self.safety = Safety(self._base.safety, kept.safety)
+        self.safety = Safety(self._base.safety, kept.safety, written.autonomy)
         self.checkpoints = CheckpointHealth(kept.checkpoints)
         self._course = CourseTracker(kept.course)
         self._progress = Progress(kept.progress)
@@ -107,14 +115,21 @@ class DecisionStage:
         if isinstance(event, Started):
             self.safety.started(event)
         elif isinstance(event, CheckpointSaved):
-            self.checkpoints.saved(Checkpoint(event.checkpoint, record.step, event.save_seconds))
+            is_in_memory = event.tier == "memory"
+            self.checkpoints.saved(Checkpoint(event.checkpoint, record.step, event.save_seconds, is_in_memory))
+            for name in event.dropped:
+                self.checkpoints.gone(name)
+        elif isinstance(event, Resumed):
+            self.checkpoints.process_restarted()
         elif isinstance(event, CheckpointQuarantined):
-            self.checkpoints.quarantined(event.checkpoint)
+            self.checkpoints.gone(event.checkpoint)
         elif isinstance(event, CheckpointVerified) and event.load_seconds is not None:
             self.checkpoints.state.load_seconds = event.load_seconds
 
     def on_ack(self, ack: Ack, incident: Incident | None) -> None:
         """Takes a trainer's answer to an action."""
+        if self.safety.is_handled(ack.action):
+            return
         ended = self.safety.acknowledged(ack.action, ack.ordinal, ack.action_attempt, ack.status, _lost_steps(ack))
         pending = self._kept.pending
         if pending is not None and pending.action != ack.action:
@@ -129,11 +144,8 @@ class DecisionStage:
             if effect.effect == "lr_factor" and effect.after is not None:
                 self._kept.lr_factor = effect.after
                 self._kept.lr_ramp = (self.safety.state.num_executed, ended.lr_ramp_steps if ended else 0)
-        if ended is None:
-            return
-        if incident is not None and incident.id == ended.incident:
-            incident.applied.extend(effect for effect in ended.effects if effect not in incident.applied)
-        if pending is not None:
+        _add_applied(incident, ack, ended)
+        if ended is not None and pending is not None:
             pending.is_applied = True
             pending.due = self.safety.state.num_executed + MEASURED_AFTER_STEPS
 
@@ -236,7 +248,7 @@ class DecisionStage:
             return []
         self._kept.told = told
         mode = self.safety.mode(effect_names(choice))
-        weighed = choice.options or options(situation)
+        weighed = choice.options or everything(situation, self._settings.cost)
         said = Said(self._kept.policy, mode, weighed, choice.name, choice.reason, held)
         return [self._writer.decision(record, incident.id, incident.p_recover, said, action, is_issued)]
 
@@ -269,17 +281,18 @@ class DecisionStage:
 
     def _situation(self, record: StepRecord, incident: Incident, view: View) -> Situation:
         targets = self.checkpoints.healthy_before(incident.onset_step)
+        course = self._course.follow(incident, self._progress, self._settings.cost.patience_steps)
         return Situation(
             incident=incident,
             step=record.step,
-            non_finite=view.recent.loss_reached_weights() or view.recent.num_grads_reached_weights() > 0,
+            non_finite=self._is_non_finite(course, view),
             outside_band=view.is_outside_band(incident),
             checkpoint=targets[0] if targets else None,
             load_seconds=self.checkpoints.load_seconds(targets[0]) if targets else 0.0,
             step_seconds=self._median_step_seconds(),
             lr_factor=self._lr_factor(),
             older_checkpoints=targets[1:],
-            course=self._course.follow(incident, self._progress, self._settings.cost.patience_steps),
+            course=course,
             applicable=self.safety.applicable(),
             num_tried=self.safety.num_tried(incident.kind),
             helped=self._kept.helped,
@@ -288,6 +301,11 @@ class DecisionStage:
             lr_floor=self.safety.settings.lr_floor,
             num_alike=self._num_alike(incident),
         )
+
+    def _is_non_finite(self, course: Course, view: View) -> bool:
+        """Whether the weights may hold what is not finite."""
+        reached = view.recent.loss_reached_weights() or view.recent.num_grads_reached_weights() > 0
+        return reached or course.num_non_finite >= self._settings.cost.non_finite_steps
 
     def _price(self, situation: Situation, choice: Choice) -> Price:
         lost_steps = sum(
@@ -302,7 +320,7 @@ class DecisionStage:
         most = self.safety.settings.max_same_rollbacks
         failed = [name for name, num in tried.items() if num >= most and self._is_healthy(name)]
         for name in failed:
-            self.checkpoints.quarantined(name)
+            self.checkpoints.gone(name)
         return f"after {', '.join(failed)} the same came again {most} times: set aside" if failed else ""
 
     def _count(self, incident: Incident) -> None:
@@ -329,6 +347,16 @@ class DecisionStage:
 
     def _is_healthy(self, name: str) -> bool:
         return any(kept.name == name for kept in self.checkpoints.state.healthy)
+
+
+def _add_applied(incident: Incident | None, ack: Ack, ended: Outstanding | None) -> None:
+    """To the open incident, if it was for that; an action that this state does not know of was, if it came later."""
+    if incident is None:
+        return
+    if ended is None and ack.step >= incident.onset_step:
+        incident.applied.extend(each.effect for each in ack.effects if each.effect not in incident.applied)
+    elif ended is not None and ended.incident == incident.id:
+        incident.applied.extend(effect for effect in ended.effects if effect not in incident.applied)
 
 
 def _lost_steps(ack: Ack) -> int:

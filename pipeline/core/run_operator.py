@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from holter.pipeline.core.decide.policy import PRESETS
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.pipeline.core.decisions import DecisionStage, DecisionState
 from holter.pipeline.core.intake import Intake, IntakeState
 from holter.pipeline.core.operator import Operator, Output, StateVersionError
@@ -24,7 +24,7 @@ from holter.schemas import InvalidRecord, Key, Keyring, codec, encode, topics
 from holter.schemas.commands import Command, HoldState
 from holter.schemas.control import Action, Health
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import Ack, Finished, MetricBatch, RunEvent, Started, Telemetry
+from holter.schemas.telemetry import Ack, BadGradient, Finished, MetricBatch, RunEvent, Started, Telemetry
 from holter.schemas.topics import Topic, check_key
 from holter.schemas.windows import WindowStat
 
@@ -47,6 +47,7 @@ class Deployment:
         sources: topics that are read; their order is part of the stored state.
         signer: signs control; needed where there are decisions.
         keyring: opens what people sign.
+        policy: as :func:`policy_from_text` reads it.
         settings: of the signals stage.
     """
 
@@ -55,15 +56,14 @@ class Deployment:
     has_windows: bool = False
     has_signals: bool = False
     has_decisions: bool = False
-    policy: str = "cautious"
+    policy: str = DEFAULT_PRESET
     issuer_epoch: int = 0
     signer: Key | None = None
     keyring: Keyring | None = field(default=None, repr=False)
     settings: SignalSettings = field(default_factory=SignalSettings)
 
     def __post_init__(self) -> None:
-        if self.policy not in PRESETS:
-            raise ValueError(f"policy {self.policy!r} is none of {', '.join(PRESETS)}")
+        policy_from_text(self.policy)
         if self.has_decisions and (self.signer is None or self.signer.role != "issuer"):
             raise ValueError("decisions need an issuer key to sign with")
 
@@ -76,7 +76,7 @@ def watch(
     signer: Key,
     keyring: Keyring | None,
     issuer_epoch: int,
-    policy: str = "cautious",
+    policy: str = DEFAULT_PRESET,
     settings: SignalSettings | None = None,
 ) -> Deployment:
     """The one deployment of a prefix that may act."""
@@ -280,6 +280,8 @@ class RunOperator:
     def _event(self, record: RunEvent, now: int, derived: list[Derived]) -> None:
         if self._decisions is not None:
             self._decisions.on_event(record)
+        if self._signals is not None and isinstance(record.event, BadGradient):
+            derived.append(self._signals.report(record, record.event))
         if isinstance(record.event, Finished):
             derived.extend(self._closing())
             self._finished_at = now
@@ -319,6 +321,7 @@ class RunOperator:
     def _command(self, command: Command | HoldState, now: int) -> list[Output]:
         if self._decisions is None or self._signals is None:
             return []
+        self._decisions.safety.is_blind = self._silence is not None and self._silence.is_blind
         return self._emit(self._decisions.on_command(command, self._signals, now))
 
     def _emit(self, derived: Sequence[Derived]) -> list[Output]:

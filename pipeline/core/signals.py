@@ -19,9 +19,10 @@ from holter.pipeline.core.incidents import (
 )
 from holter.pipeline.core.recent import RecentSnapshot, RecentValues
 from holter.pipeline.core.steps import StepRecord
+from holter.pipeline.core.worker_signals import worker_signal
 from holter.schemas import record_id, topics
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import GRAD_NORM, LOSS
+from holter.schemas.telemetry import GRAD_NORM, LOSS, BadGradient, RunEvent
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class SignalStage:
         elif tracker.state.closed is not None:
             tracker.pass_calm()
         return signals
+
+    def report(self, record: RunEvent, bad: BadGradient) -> Signal:
+        """What the trainer's own reflex did."""
+        return worker_signal(record, bad, self.tracker.open, list(self.recent.grads))
 
     def begin_attempt(self, kept_step: int) -> list[Signal]:
         """A new attempt goes on after ``kept_step``; what came later is forgotten, an open incident is over."""

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from holter.pipeline.core.decide.checkpoints import Checkpoint
-from holter.pipeline.core.decide.policy import MONITOR, PRESETS, Choice, Situation
+from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, policy_named
+from holter.pipeline.core.decide.settings import PolicySettings, adjusted
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.pipeline.core.incidents import Incident
 from holter.pipeline.core.signals import SignalSettings, SignalStage
 from holter.pipeline.core.steps import StepRecord
@@ -48,7 +50,9 @@ class Adviser:
     """Says what a policy would choose for the open incident, and whether that is new."""
 
     def __init__(self, policy: str) -> None:
-        self._policy = PRESETS[policy]
+        written = policy_from_text(policy)
+        costs = adjusted(PolicySettings(), written.settings).cost
+        self._policy = policy_named(written.preset or DEFAULT_PRESET, costs)
         self._told = ("", MONITOR)
 
     def advise(self, record: StepRecord, stage: SignalStage, incident: Incident) -> tuple[Choice, bool]:
@@ -63,7 +67,7 @@ class Judge:
     """Takes the records of one log in its order; their steps may repeat or go back.
 
     Raises:
-        KeyError: there is no such policy.
+        ValueError: there is no such policy.
     """
 
     def __init__(

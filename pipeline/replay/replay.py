@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from holter.pipeline.core.decide.written_policy import policy_from_text
 from holter.pipeline.core.signals import SignalSettings, SignalStage
 from holter.pipeline.replay.columns import STEP, ColumnNames
 from holter.pipeline.replay.curves import BandSamples, Curves, curves_of
@@ -26,7 +27,8 @@ OnProgress = Callable[[float], None]
 class ReplayOptions:
     """
     Attributes:
-        policies: the first one's choices are what the events tell; the others are told beside it.
+        policies: as :func:`policy_from_text` reads them; the first one's choices are what the events tell, the others
+            are told beside it.
         names: the user's own column names by role.
         format_name: None to find it.
         with_curves: whether to keep what a report draws.
@@ -71,8 +73,8 @@ def replay(path: Path, options: ReplayOptions | None = None, on_progress: OnProg
     for number, policy in enumerate(options.policies):
         watched = bands if options.with_curves and not number else None
         watch = _Watch(watched, on_progress, number / num_policies, 1.0 / (num_policies * log.num_rows))
-        events[policy] = judge_log(log, policy, watch, options.settings)
-    first = events[options.policies[0]]
+        events[policy_from_text(policy).label] = judge_log(log, policy, watch, options.settings)
+    first = next(iter(events.values()))
     return Replayed(
         path=path,
         format=log.format,

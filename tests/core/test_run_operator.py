@@ -19,10 +19,12 @@ from holter.schemas import Key, Keyring, codec, encode, topics
 from holter.schemas.commands import Hold, Policy, Release
 from holter.schemas.control import Action, Health, MomentumReset, Rollback, SkipRange
 from holter.schemas.decisions import Decision, Outcome
+from holter.schemas.signals import Signal
 from holter.schemas.telemetry import (
     GRAD_NORM,
     LOSS,
     UPDATE_NORM,
+    BadGradient,
     CheckpointSaved,
     EffectReport,
     Finished,
@@ -151,6 +153,35 @@ def test_a_skipped_non_finite_step_is_told_and_left_to_the_trainer() -> None:
     phases = [(signal.phase, signal.severity) for signal in loop.decoded(topics.SIGNALS)]  # type: ignore[attr-defined]
     assert phases[0] == ("open", "warning")
     assert phases[-1][0] == "close"
+
+
+def test_what_the_trainers_reflex_did_is_a_signal_of_its_own_origin() -> None:
+    loop = healthy_run()
+    alone = BadGradient("grad_explosion", GRAD_NORM, 50.0, 1.0, 50.0, 10.0)
+    loop.send(loop.trainer.event(alone))
+    (signal,) = loop.decoded(topics.SIGNALS)
+    assert isinstance(signal, Signal)
+    assert (signal.origin, signal.kind) == ("worker", "grad_explosion")
+    assert (signal.phase, signal.state) == ("close", "recovered")
+    assert (signal.step, signal.value, signal.baseline, signal.score, signal.threshold) == (99, 50.0, 1.0, 50.0, 10.0)
+    assert signal.incident == signal.id
+    assert "left the update out (1 in a row)" in signal.explanation
+    loop.send(loop.trainer.steps([{LOSS: 2.0, GRAD_NORM: math.nan}], applied=False))
+    loop.send(loop.trainer.event(BadGradient("nan", GRAD_NORM, math.nan, 0.0, math.inf, 0.0)))
+    *_, opened, joined = loop.decoded(topics.SIGNALS)
+    assert isinstance(opened, Signal)
+    assert isinstance(joined, Signal)
+    assert [(each.origin, each.phase) for each in (opened, joined)] == [("watch", "open"), ("worker", "update")]
+    assert (joined.incident, joined.onset_step, joined.p_recover) == (opened.incident, 100, opened.p_recover)
+    assert loop.actions() == []
+
+
+def test_a_reflex_that_has_to_let_through_is_critical() -> None:
+    loop = healthy_run()
+    loop.send(loop.trainer.event(BadGradient("grad_explosion", GRAD_NORM, 50.0, 1.0, 50.0, 10.0, 4, True)))
+    (signal,) = loop.decoded(topics.SIGNALS)
+    assert isinstance(signal, Signal)
+    assert (signal.severity, "took the update" in signal.explanation) == ("critical", True)
 
 
 def test_waiting_ends_once_it_has_cost_as_much_as_going_back() -> None:

@@ -10,7 +10,7 @@ from holter.infra.state import StateFile
 
 
 def test_the_argument_wins_over_the_environment(tmp_path: Path) -> None:
-    environ = {"HOLTER_HOME": "/elsewhere", "HOLTER_POLICY": "report"}
+    environ = {"HOLTER_HOME": "/elsewhere"}
     settings = settings_from_env(environ, tmp_path, policy="patient")
     assert (settings.home, settings.policy) == (tmp_path, "patient")
     assert home_from_env(environ) == Path("/elsewhere")

@@ -121,7 +121,7 @@ def test_a_checkpoint_is_presumed_before_the_onset(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="there is no policy 'hasty'"):
         list(judge([], policy="hasty"))
 
 

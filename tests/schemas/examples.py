@@ -30,6 +30,7 @@ from holter.schemas.decisions import Decision, Option, Outcome
 from holter.schemas.signals import Signal
 from holter.schemas.telemetry import (
     Ack,
+    BadGradient,
     BatchSizeChanged,
     CheckpointQuarantined,
     CheckpointSaved,
@@ -81,6 +82,7 @@ _EVENTS: dict[str, Event] = {
     "checkpoint_saved": CheckpointSaved("step-349", 0.25, 1_000_000, "ab" * 32),
     "checkpoint_verified": CheckpointVerified("step-349", 0.5),
     "checkpoint_quarantined": CheckpointQuarantined("step-349", "SHA-256 differs"),
+    "bad_gradient": BadGradient("grad_explosion", "train/grad_norm", 150.0, 1.5, 100.0, 3.0, 2, True),
     "heartbeat": Heartbeat("train"),
 }
 

@@ -11,10 +11,12 @@ HEALTHY_AFTER_STEPS = 20
 MAX_KEPT = 8
 
 
-class Checkpoint(Struct):
+class Checkpoint(Struct, omit_defaults=True):
     name: str
     step: int
     save_seconds: float
+    is_in_memory: bool = False
+    """A copy that the trainer's process holds, and that ends with it."""
 
 
 class CheckpointState(Struct):
@@ -31,12 +33,19 @@ class CheckpointHealth:
 
     def saved(self, checkpoint: Checkpoint) -> None:
         """A new one, not yet known to be healthy."""
+        self.gone(checkpoint.name)
         self.state.pending.append(checkpoint)
         del self.state.pending[:-MAX_KEPT]
 
-    def quarantined(self, name: str) -> None:
+    def gone(self, name: str) -> None:
+        """It is damaged, or gave way to a newer one."""
         self.state.pending = [kept for kept in self.state.pending if kept.name != name]
         self.state.healthy = [kept for kept in self.state.healthy if kept.name != name]
+
+    def process_restarted(self) -> None:
+        """What it held in memory is lost."""
+        self.state.pending = [kept for kept in self.state.pending if not kept.is_in_memory]
+        self.state.healthy = [kept for kept in self.state.healthy if not kept.is_in_memory]
 
     def incident_opened(self, onset_step: int) -> None:
         """What was saved less than 20 steps before the onset, or after it, may hold the damage."""

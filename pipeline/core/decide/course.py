@@ -44,12 +44,14 @@ class Norm(Struct):
     first_step: int | None = None
     now: float = math.nan
     peak: float = 0.0
+    """Of finite ones that the optimizer took."""
 
-    def take(self, step: int, value: float) -> None:
+    def take(self, step: int, value: float, is_taken: bool = True) -> None:
         if not value > 0.0 or math.isnan(self.base):
             return
         self.now = math.log(value) - self.base
-        self.peak = max(self.peak, self.now)
+        if is_taken and value < math.inf:
+            self.peak = max(self.peak, self.now)
         if self.first_step is None and self.now > self.limit:
             self.first_step = step
 
@@ -74,6 +76,10 @@ class Followed(Struct):
     """Losses since it was over, at most the newest 16,"""
     num_after: int = 0
     first_after: float = math.nan
+    displaced: float = 0.0
+    """Ordinary updates that those out of the ordinary went beyond."""
+    num_non_finite: int = 0
+    """Losses in a row that were not finite, up to now."""
 
 
 class CourseState(Struct):
@@ -94,7 +100,11 @@ class Course(NamedTuple):
     steps_to_heal: float
     """Until the loss is down again if it heals; NaN while too little was seen."""
     grad_ratio: float
-    """The highest gradient norm over its baseline; 1 where nothing is known."""
+    """The highest gradient norm that went into the moments, over its baseline; 1 where nothing is known."""
+    displaced_steps: float = 0.0
+    """How far updates that were too large carried the weights, in ordinary updates; 0 while no loss shows it."""
+    num_non_finite: int = 0
+    """Losses in a row that are not finite, up to now."""
 
 
 class CourseTracker:
@@ -131,6 +141,8 @@ class CourseTracker:
             num_after=followed.num_after,
             steps_to_heal=_steps_to_heal(followed, mover, incident, progress),
             grad_ratio=math.exp(min(followed.grad.peak, 50.0)),
+            displaced_steps=0.0 if followed.first_bad_step is None else followed.displaced,
+            num_non_finite=followed.num_non_finite,
         )
 
     def rewind(self, step: int) -> None:
@@ -170,8 +182,10 @@ def _norm(values: list[float]) -> Norm:
 
 def _take(followed: Followed, kept: Kept, incident: Incident, patience_steps: float) -> None:
     step, loss, grad, update = kept
-    followed.grad.take(step, grad)
+    followed.grad.take(step, grad, is_taken=update != 0.0)
     followed.update.take(step, update)
+    if update > 0.0 and not followed.update.is_calm():
+        followed.displaced += math.expm1(min(followed.update.now, 50.0))
     if not math.isnan(loss):
         _take_loss(followed, step, loss, incident)
     if (followed.first_bad_step, followed.grad.first_step, followed.update.first_step) == (None, None, None):
@@ -182,6 +196,7 @@ def _take(followed: Followed, kept: Kept, incident: Incident, patience_steps: fl
 
 def _take_loss(followed: Followed, step: int, loss: float, incident: Incident) -> None:
     followed.last_loss = loss
+    followed.num_non_finite = 0 if math.isfinite(loss) else followed.num_non_finite + 1
     if math.isfinite(loss):
         followed.peak = max(followed.peak, loss)
     if math.isnan(incident.base_loss) or loss <= incident.base_loss + _LOSS_SCALES * incident.scale:

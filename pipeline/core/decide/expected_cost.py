@@ -49,8 +49,13 @@ class ExpectedCost:
         waiting = weighed[0]
         best = min((each for each in weighed[1:] if each.name != _SKIP), key=lambda each: each.steps)
         chosen = best if best.steps + self.settings.margin_steps < waiting.steps else waiting
-        options = tuple(_option(option, costs) for option in weighed)
-        return Choice(chosen.name, chosen.effects, _reason(chosen, best, waiting, costs), options)
+        return Choice(chosen.name, chosen.effects, _reason(chosen, best, waiting, costs), _options(weighed, costs))
+
+
+def everything(situation: Situation, settings: CostSettings) -> tuple[Option, ...]:
+    """All that could be done, with its cost: for policies that do not weigh, so that it is on record with theirs."""
+    costs = Costs(situation, settings)
+    return _options(costs.all(), costs)
 
 
 class Costs:
@@ -98,11 +103,17 @@ class Costs:
         return self.course.is_over or self.course.num_after > 0
 
     def _steps_to_heal(self) -> float:
-        """If it heals: as estimated and believed in part, as bad data usually does, and at least what was waited."""
+        """If it heals: as estimated and believed in part, as bad data usually does, and at least what was waited.
+
+        Weights that were carried away are walked back in as many ordinary updates, though the noise of a step may
+        hide how far they are off; no further than the run has come.
+        """
         course, settings = self.course, self.settings
         estimated = 0.0 if math.isnan(course.steps_to_heal) else settings.trust * course.steps_to_heal
         if course.mover == "loss" and course.is_over:
             estimated = max(estimated, settings.trust * settings.bad_data_steps * course.num_bad)
+        walk_back = min(course.displaced_steps, float(self.situation.step)) - course.num_after
+        estimated = max(estimated, settings.trust * walk_back)
         return max(estimated, float(self.waited)) if self.situation.outside_band else estimated
 
     def _poisoned_steps(self) -> float:
@@ -238,7 +249,9 @@ class Costs:
         return sum(self.situation.num_tried.values())
 
     def _passed_over(self) -> int:
-        return int(self.settings.pass_over_steps) * self._num_tried()
+        """Twice as many every time: what was passed over before was too little."""
+        tried = self._num_tried()
+        return int(self.settings.pass_over_steps) * (1 << min(tried, 8)) if tried else 0
 
     def _is_stubborn(self) -> bool:
         return self.waited >= _STUBBORN_RECORDS and self.p_recover < 0.5
@@ -252,6 +265,10 @@ class Costs:
     def _healing(self) -> str:
         poison = f" and {self.poison:.0f} in the moments" if self.poison else ""
         return f"about {self.to_heal:.0f} steps to heal{poison}"
+
+
+def _options(weighed: list[Weighed], costs: Costs) -> tuple[Option, ...]:
+    return tuple(_option(each, costs) for each in weighed)
 
 
 def _option(weighed: Weighed, costs: Costs) -> Option:

@@ -120,8 +120,11 @@ class Orders:
             decided_ts=order.now,
             lifetime_ms=settings.approval_lifetime_ms,
             window_steps=settings.action_window_steps,
+            command=order.command_id,
         )
         action = self._issuer.make(order.cause, wanted)
+        if self._safety.is_handled(action.id):
+            return order.stale("the trainer has answered it before")
         price = Price(sum(max(0, order.cause.step - each.step) for each in effects if isinstance(each, Rollback)))
         told = self._issuer.issue(order.cause, action, incident.kind if incident else "", price, order.view)
         self._withdraw()

@@ -20,11 +20,9 @@ from holter.pipeline.core.decide.situation import (
     roll_back,
     wait,
 )
-from holter.schemas.bounds import EffectName
 from holter.schemas.control import LrFactor, MomentumReset
-from holter.schemas.decisions import Option
 
-__all__ = ["MONITOR", "PRESETS", "Choice", "Policy", "Situation", "effect_names", "options", "policy_named"]
+__all__ = ["MONITOR", "PRESETS", "Choice", "Policy", "Situation", "effect_names", "policy_named"]
 
 _LR_CUT = 0.5
 _LR_FLOOR = 0.1
@@ -86,26 +84,6 @@ def rollback_price_steps(situation: Situation, checkpoint: Checkpoint) -> float:
     """Steps that going back at the onset would have cost: those since the checkpoint, and the time of the load."""
     load = situation.load_seconds / situation.step_seconds if situation.step_seconds > 0.0 else 0.0
     return situation.incident.onset_step - checkpoint.step + load
-
-
-def options(situation: Situation) -> list[Option]:
-    """Everything that was on the table, with its expected cost where it is known (report 1.3.5 for a rollback).
-
-    For policies that do not weigh by themselves.
-    """
-    target = situation.checkpoint
-    listed = [
-        Option(MONITOR),
-        Option("lr_cut", ["lr_factor"], available=situation.lr_factor > _LR_FLOOR),
-        Option("momentum_reset", ["momentum_reset"]),
-    ]
-    if target is None:
-        return [*listed, Option("rollback", _ROLLBACK, available=False, note="no healthy checkpoint is known")]
-    cost = situation.load_seconds + max(0, situation.step - target.step) * situation.step_seconds
-    return [*listed, Option("rollback", _ROLLBACK, cost_seconds=cost, note=f"to {target.name} of step {target.step}")]
-
-
-_ROLLBACK: list[EffectName] = ["rollback", "skip_range"]
 
 
 def _lr_cut(situation: Situation) -> LrFactor:

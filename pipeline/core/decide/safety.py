@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -74,13 +74,27 @@ class SafetyState(Struct):
     lost_steps: int = 0
     lost_seconds: float = 0.0
     tried: list[Tried] = []
+    num_ranks: int = 1
+    lost_gpu_seconds: float = 0.0
 
 
 class Safety:
-    """The rules of one run, and what they must remember."""
+    """The rules of one run, and what they must remember.
 
-    def __init__(self, settings: SafetySettings, state: SafetyState | None = None) -> None:
+    Args:
+        autonomy: as the policy of this deployment says; goes before what the trainer said, after what people order.
+    """
+
+    def __init__(
+        self,
+        settings: SafetySettings,
+        state: SafetyState | None = None,
+        autonomy: Mapping[EffectName, Autonomy] | None = None,
+    ) -> None:
         self.settings = settings
+        self._deployed_autonomy = autonomy or {}
+        self.is_blind = False
+        """Whether nothing is heard of any run at present."""
         self.state = state or SafetyState()
 
     def begin_attempt(self, attempt: int) -> None:
@@ -95,6 +109,7 @@ class Safety:
         self.state.effects = list(event.effects)
         self.state.allow = list(event.allow)
         self.state.autonomy = dict(event.autonomy)
+        self.state.num_ranks = event.num_ranks
 
     def held(self, on_hold: bool, ts: int) -> bool:
         """Takes a hold or a release; False where a newer one was taken before."""
@@ -105,6 +120,7 @@ class Safety:
 
     def step(self, ts: int) -> None:
         """Counts a judged step; an outstanding action that can no longer be applied ends."""
+        self.is_blind = False
         self.state.num_executed += 1
         outstanding = self.state.outstanding
         if outstanding is not None and ts > outstanding.expires_ts:
@@ -164,6 +180,8 @@ class Safety:
         state = self.state
         if not is_live:
             return "the record is old: judged for the record only"
+        if self.is_blind:
+            return "`watch` is blind: nothing is heard of any run"
         if state.conflict:
             return "two processes speak for this attempt"
         if state.on_hold:
@@ -189,7 +207,7 @@ class Safety:
         ordinal is used up, and it counts where it was applied.
         """
         state = self.state
-        if action in state.handled:
+        if self.is_handled(action):
             return None
         state.handled = [*state.handled, action][-self.settings.num_remembered :]
         if attempt == state.attempt:
@@ -203,6 +221,10 @@ class Safety:
             state.outstanding = None
         return outstanding
 
+    def is_handled(self, action: str) -> bool:
+        """Whether a trainer answered it: what it answers again says nothing new."""
+        return action in self.state.handled
+
     def may_retry_at_once(self) -> None:
         """The last action was refused for a reason that is gone: nothing is gained by waiting."""
         if not self.state.was_applied:
@@ -213,8 +235,9 @@ class Safety:
         return {each.checkpoint: each.num for each in self.state.tried if each.kind == kind}
 
     def _autonomy(self, effect: EffectName) -> Autonomy:
-        ordered = self.state.ordered_autonomy.get(effect)
-        return ordered or self.state.autonomy.get(effect, "auto")
+        state = self.state
+        said = state.ordered_autonomy.get(effect) or self._deployed_autonomy.get(effect)
+        return said or state.autonomy.get(effect, "auto")
 
     def _missing(self, effects: Sequence[EffectName]) -> list[EffectName]:
         return [effect for effect in effects if effect not in self.state.effects]
@@ -229,6 +252,7 @@ class Safety:
         state.lost_steps += lost_steps
         if outstanding is not None:
             state.lost_seconds += outstanding.lost_seconds
+            state.lost_gpu_seconds += outstanding.lost_seconds * state.num_ranks
             if outstanding.checkpoint:
                 self._count_tried(outstanding)
 
@@ -264,4 +288,7 @@ class Safety:
             return f"the budget of {settings.max_lost_steps} lost steps: {state.lost_steps} are used up"
         if price.lost_seconds and state.lost_seconds + price.lost_seconds > settings.max_lost_seconds:
             return f"the budget of {settings.max_lost_seconds:.0f} seconds: {state.lost_seconds:.0f} are used up"
+        gpu_seconds, most = price.lost_seconds * state.num_ranks, settings.max_lost_gpu_seconds
+        if gpu_seconds and state.lost_gpu_seconds + gpu_seconds > most:
+            return f"the budget of {most:.0f} GPU-seconds: {state.lost_gpu_seconds:.0f} are used up"
         return ""

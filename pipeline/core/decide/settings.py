@@ -35,7 +35,9 @@ class SafetySettings:
     max_lost_steps: int = _number(3_000, 0, 1_000_000_000)
     """Steps that rollbacks of a run may throw away in all,"""
     max_lost_seconds: float = _number(14_400.0, 0.0, 1e9)
-    """and job time that they may cost."""
+    """job time that they may cost,"""
+    max_lost_gpu_seconds: float = _number(3_600_000.0, 0.0, 1e12)
+    """and that time on all ranks of the run together."""
     lr_floor: float = _number(0.1, 0.1, 1.0)
     lr_ceiling: float = _number(1.0, 0.1, 1.0)
     max_same_rollbacks: int = _number(2, 1, 100)
@@ -55,8 +57,11 @@ class CostSettings:
     """Share of an estimated time to heal that is believed before it has been waited."""
     patience_steps: float = _number(12.0, 0.0, 100_000.0)
     """What goes on is waited for this long, since going back would meet it again."""
+    non_finite_steps: int = _number(6, 1, 1_000)
+    """So many losses in a row that are not finite come from the weights, though every update was skipped."""
     pass_over_steps: float = _number(8.0, 0.0, 1_000.0)
-    """Where non-finite values came again after a rollback, so many steps for each are let go by before the next one."""
+    """Where non-finite values came again after a rollback, twice as many steps are let go by before the next, then four
+    times as many, and so on: since what is skipped ends where the run is, more of the data is passed over."""
     bad_data_steps: float = _number(8.0, 0.0, 1_000.0)
     """Progress that one step on bad data undoes."""
     unnoticed_steps: float = _number(500.0, 0.0, 1e6)

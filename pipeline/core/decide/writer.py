@@ -49,6 +49,8 @@ class Order(NamedTuple):
     decided_ts: int
     lifetime_ms: int
     window_steps: int
+    command: str = ""
+    """Of the person that ordered it: it is carried out once, in whichever attempt it is met."""
 
 
 class Said(NamedTuple):
@@ -85,8 +87,10 @@ class Writer:
         self._run = run
 
     def action(self, cause: Cause, ordinal: int, order: Order) -> Action:
+        """Its id has neither kind nor time in it: whoever decides or orders the same again says the same."""
+        origin = (order.command,) if order.command else (cause.attempt, order.incident, ordinal)
         return Action(
-            id=record_id(topics.CONTROL.name, self._project, self._run, cause.attempt, order.incident, ordinal),
+            id=record_id(topics.CONTROL.name, self._project, self._run, *origin),
             project=self._project,
             run=self._run,
             attempt=cause.attempt,

@@ -87,8 +87,28 @@ def test_following_step_by_step_and_from_a_snapshot_says_the_same() -> None:
         stored = msgspec.msgpack.encode(stepwise.state())
         stepwise = CourseTracker(msgspec.msgpack.decode(stored, type=CourseState))
     now = stepwise.follow(incident, Progress(), 12.0)
-    assert now._replace(grad_ratio=1.0) == last._replace(grad_ratio=1.0)
-    assert now.grad_ratio == pytest.approx(last.grad_ratio, rel=0.1)  # the baseline is of the records kept then
+    unscaled = {"grad_ratio": 1.0, "displaced_steps": 0.0}
+    assert now._replace(**unscaled) == last._replace(**unscaled)
+    for measured, known in ((now.grad_ratio, last.grad_ratio), (now.displaced_steps, last.displaced_steps)):
+        assert measured == pytest.approx(known, rel=0.1)  # the baseline is of the records kept then
+
+
+def test_how_far_updates_carried_the_weights_is_told_in_ordinary_ones_once_a_loss_shows_it() -> None:
+    burst: list[Row] = [(1, 1, 30)] * 5
+    assert course([*burst, (1.5, 2, 1)]).displaced_steps == pytest.approx(5 * 29, rel=0.3)
+    assert course([*burst, CALM]).displaced_steps == 0.0
+
+
+def test_a_gradient_that_was_kept_out_of_the_moments_poisons_nothing() -> None:
+    assert course([(1, 1000, 0), CALM]).grad_ratio < 3.0
+    assert course([(1, math.inf, 0), CALM]).grad_ratio < 3.0
+    assert course([(1, 1000, 2), CALM]).grad_ratio > 500.0
+
+
+def test_losses_in_a_row_that_are_not_finite_are_counted() -> None:
+    broken: Row = (math.nan, math.nan, math.nan)
+    assert course([broken] * 4).num_non_finite == 4
+    assert course([broken] * 4 + [CALM]).num_non_finite == 0
 
 
 def test_how_far_back_a_level_is_comes_from_the_run_itself() -> None:

@@ -110,7 +110,7 @@ def test_weights_without_numbers_are_replaced_at_once() -> None:
 
 def test_where_they_come_again_more_of_the_data_is_passed_over_first() -> None:
     again = situation(course("loss", math.nan, is_over=False), non_finite=True, num_tried={"step-480": 1})
-    assert [CHOOSE(again._replace(step=step)).name for step in (501, 507, 508)] == ["monitor", "monitor", "rollback"]
+    assert [CHOOSE(again._replace(step=step)).name for step in (501, 515, 516)] == ["monitor", "monitor", "rollback"]
     assert "passed over" in CHOOSE(again._replace(step=501)).reason
 
 

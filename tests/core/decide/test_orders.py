@@ -200,6 +200,18 @@ def test_a_rollback_that_names_no_checkpoint_goes_to_the_newest_healthy_one() ->
     assert loop.actions()[0].effects == [Rollback("step-49", 49)]
 
 
+def test_a_blind_watch_issues_nothing_until_it_hears_of_a_run_again() -> None:
+    loop = healthy_run()
+    late = loop.trainer.now() + 2 * MINUTES_MS
+    loop.driver.fire_timers(late)
+    assert [signal.kind for signal in loop.decoded(topics.SIGNALS)] == ["blind"]  # type: ignore[attr-defined]
+    assert order(loop, act(MomentumReset())).held == "`watch` is blind: nothing is heard of any run"
+    assert loop.actions() == []
+    loop.step(loss=math.nan)
+    assert [type(action.effects[0]) for action in loop.actions()] == [Rollback]
+    assert order(loop, act(MomentumReset(), ts=START_MS + 1)).answer == "done"
+
+
 def test_what_the_trainer_does_not_allow_nobody_may_order() -> None:
     loop = healthy_run(allow=Started(effects=ALL_EFFECTS.effects, allow=["rollback", "skip_range"]))
     assert order(loop, act(MomentumReset())).held == "shadow: momentum_reset is not allowed"

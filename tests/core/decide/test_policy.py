@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from holter.pipeline.core.decide.checkpoints import Checkpoint, CheckpointHealth
-from holter.pipeline.core.decide.policy import Situation, cautious, options, patient, report, rollback_price_steps
+from holter.pipeline.core.decide.policy import Situation, cautious, patient, report, rollback_price_steps
 from holter.pipeline.core.incidents import Incident
 from holter.schemas.bounds import SignalKind
 from holter.schemas.control import LrFactor, Rollback, SkipRange
+from tests.core.test_run_operator import calm_rows, healthy_run
 
 TARGET = Checkpoint("step-80", 80, 0.5)
 
@@ -63,12 +66,21 @@ def test_report_resets_before_it_goes_back_at_an_explosion() -> None:
     assert report(exploding).name == "rollback"
 
 
-def test_every_option_is_on_the_table_with_what_it_costs() -> None:
-    listed = {option.name: option for option in options(situation())}
-    assert list(listed) == ["monitor", "lr_cut", "momentum_reset", "rollback"]
-    assert math.isclose(listed["rollback"].cost_seconds or 0.0, 0.5 + 30 * 0.1)
-    missing = {option.name: option for option in options(situation(checkpoint=None))}
-    assert not missing["rollback"].available
+@pytest.mark.parametrize("policy", ["patient", "cautious", "report", "expected-cost"])
+def test_every_decision_has_all_options_with_their_costs(policy: str) -> None:
+    loop = healthy_run(policy)
+    loop.checkpoint()
+    loop.steps(calm_rows(30, seed=4))
+    loop.step(loss=math.nan)
+    (decision,) = loop.decisions()
+    told = {option.name: option for option in decision.options}
+    assert list(told) == [
+        "monitor", "lr_cut", "momentum_reset", "clip_adjust", "skip_data", "rollback", "rollback to step-49", "stop",
+    ]  # fmt: skip
+    assert (decision.choice, told["rollback"].effects) == ("rollback", ["rollback", "skip_range"])
+    assert all((option.cost_seconds is None) == (not option.available) for option in decision.options)
+    assert (told["rollback"].cost_seconds or 0.0) < (told["rollback to step-49"].cost_seconds or 0.0)
+    assert len(decision.reason) > 20
 
 
 def test_a_checkpoint_is_healthy_when_calm_steps_follow_it() -> None:
@@ -94,6 +106,24 @@ def test_what_was_saved_in_an_incident_is_no_target() -> None:
     assert health.advance(100, incident_is_open=False) is None
 
 
+def test_a_restart_of_the_process_forgets_what_it_held_in_memory() -> None:
+    health = CheckpointHealth()
+    health.saved(Checkpoint("file", 50, 0.1))
+    health.saved(Checkpoint("copy", 60, 0.01, is_in_memory=True))
+    health.advance(80, incident_is_open=False)
+    assert health.newest_healthy(100) == Checkpoint("copy", 60, 0.01, is_in_memory=True)
+    health.process_restarted()
+    assert health.healthy_before(100) == (Checkpoint("file", 50, 0.1),)
+
+
+def test_one_name_is_one_checkpoint() -> None:
+    health = CheckpointHealth()
+    health.saved(Checkpoint("a", 50, 0.01, is_in_memory=True))
+    health.saved(Checkpoint("a", 50, 0.1))
+    health.advance(70, incident_is_open=False)
+    assert health.healthy_before(100) == (Checkpoint("a", 50, 0.1),)
+
+
 def test_going_back_forgets_later_checkpoints_and_quarantine_any() -> None:
     health = CheckpointHealth()
     for step in (50, 100):
@@ -101,5 +131,5 @@ def test_going_back_forgets_later_checkpoints_and_quarantine_any() -> None:
         health.advance(step + 20, incident_is_open=False)
     health.rewind(80)
     assert health.newest_healthy(200) == Checkpoint("step-50", 50, 0.1)
-    health.quarantined("step-50")
+    health.gone("step-50")
     assert health.newest_healthy(200) is None

@@ -131,6 +131,17 @@ def test_lost_steps_and_seconds_have_a_budget() -> None:
     assert rules.refusal(["momentum_reset"], True) == ""
 
 
+def test_gpu_seconds_are_job_seconds_on_all_ranks() -> None:
+    rules = Safety(SafetySettings(max_lost_gpu_seconds=1_000.0, cooldown_steps=0))
+    rules.begin_attempt(1)
+    rules.started(msgspec.structs.replace(ALL_EFFECTS, num_ranks=64))
+    assert rules.refusal(ROLLBACK, True, Price(1, 15.0)) == ""
+    assert "budget of 1000 GPU-seconds: 0 are used up" in rules.refusal(ROLLBACK, True, Price(1, 16.0))
+    rules.issued(Outstanding("action-1", 1, 10_000, 5_000, ["rollback"], "incident", lost_seconds=15.0))
+    rules.acknowledged("action-1", 1, 1)
+    assert "960 are used up" in rules.refusal(ROLLBACK, True, Price(1, 1.0))
+
+
 def test_a_learning_rate_factor_has_a_floor_and_a_ceiling() -> None:
     rules = Safety(SafetySettings(lr_floor=0.2, lr_ceiling=0.9))
     assert rules.out_of_bounds([LrFactor(0.1)]) == "a learning-rate factor of 0.1 is outside 0.2 to 0.9"

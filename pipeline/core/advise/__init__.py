@@ -1,0 +1,1 @@
+"""Which stabilisers a training job should begin with."""
