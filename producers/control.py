@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ LONGEST_EXPIRY_MS = 600_000
 _POLL_SECONDS = 0.5
 _FIRST_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
+_MAX_HEALTHY = 64
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Control:
         clock_ms: Callable[[], int],
     ) -> None:
         self.health: Health | None = None
+        self._healthy: deque[str] = deque(maxlen=_MAX_HEALTHY)
         self.is_pending = False
         self.num_invalid = 0
         self.latched = threading.Event()
@@ -84,6 +87,10 @@ class Control:
         with self._lock:
             self._gate.begin_attempt(attempt)
             self.is_pending = False
+
+    def take_healthy(self) -> list[str]:
+        """The checkpoints that were called healthy since the last call, oldest first."""
+        return [self._healthy.popleft() for _ in range(len(self._healthy))]
 
     def is_due(self, step: int) -> bool:
         """Whether :meth:`take` would hand out or answer something at the boundary after ``step``."""
@@ -127,6 +134,7 @@ class Control:
         newest = self.health
         if current and (newest is None or (health.attempt, health.step) >= (newest.attempt, newest.step)):
             self.health = health
+            self._healthy.append(health.checkpoint)
 
     def _on_hold_state(self, message: Message) -> None:
         _, record = self._verified(message, HOLDS, codec.holds)

@@ -8,12 +8,13 @@ import secrets
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from holter.pipeline.bus import Bus
+from holter.producers.actions import PendingAction
 from holter.producers.control import Control, ControlSource
 from holter.producers.cutter import Cutter
 from holter.producers.handover import (
@@ -25,15 +26,15 @@ from holter.producers.handover import (
     Logged,
     Response,
 )
-from holter.producers.latch import Answer, Permissions
-from holter.producers.notices import Notices
+from holter.producers.latch import Answer, Latched, Permissions
+from holter.producers.notices import Notices, logger
 from holter.producers.outbox import DEFAULT_BOUND, Outbox
-from holter.producers.records import BatchFacts, Origin
+from holter.producers.records import BatchFacts, Origin, valid_step
 from holter.producers.sender import Destination, Sender
 from holter.schemas import Keyring
 from holter.schemas.bounds import AckStatus, EffectName, Phase, Scalar
 from holter.schemas.control import Action
-from holter.schemas.telemetry import Event, Finished, Parent, Started
+from holter.schemas.telemetry import EffectReport, Event, Finished, Parent, Started
 from holter.schemas.topics import RANKS, TELEMETRY
 
 FLUSH_SECONDS = 5.0
@@ -54,6 +55,8 @@ class RunSettings:
     connect: Callable[[], Bus] | None = None
     """None makes a disabled run."""
     keyring: Keyring | None = None
+    permissions: Permissions = field(default_factory=Permissions)
+    """Of a loop that applies actions itself; a ``Guard`` has its own."""
     queue_bound: int = DEFAULT_BOUND
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     monotonic: Callable[[], float] = time.monotonic
@@ -94,6 +97,7 @@ class Run:
         self._early_events: deque[tuple[Event, int | None]] = deque(maxlen=_MAX_EARLY_EVENTS)
         self._attempt = 0
         self._step_in_progress: int | None = None
+        self._last_logged = -1
         self._outbox = Outbox(self.notices, settings.queue_bound)
         self._sender = None if settings.connect is None else self._make_sender(settings.connect)
         self.enabled = self._sender is not None
@@ -104,6 +108,11 @@ class Run:
     def attempt(self) -> int:
         """0 before the first record."""
         return self._attempt
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether a ``Guard`` counts the steps."""
+        return self._is_driven
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None, *, commit: bool = False) -> None:
         """Values of one step, by metric (``namespace/name``).
@@ -122,8 +131,9 @@ class Run:
             self.notices.warn("bad_metrics", f"metrics must map names to numbers ({error}); left out")
             return
         if not self._began and not self._is_driven:
-            self.begin(Beginning(self._settings.clock_ms()))
+            self._begin_alone()
         step = self._step_in_progress if step is None else step
+        self._last_logged = self._last_logged + 1 if step is None else step
         self._outbox.put(Logged(step, time.time_ns() // 1_000_000, values, commit))
 
     def event(self, event: Event, step: int | None = None) -> None:
@@ -134,8 +144,34 @@ class Run:
             if self._is_driven:
                 self._early_events.append((event, step))
                 return
-            self.begin(Beginning(self._settings.clock_ms()))
+            self._begin_alone()
         self._outbox.put(Happened(event, step, self._settings.clock_ms()))
+
+    def poll_actions(self, step: int | None = None) -> Iterator[PendingAction]:
+        """The action that is due at the boundary after ``step``, by default the last one logged; mostly none.
+
+        For loops without a ``Guard``, which say with ``init(allow=…)`` what they apply themselves::
+
+            for action in run.poll_actions():
+                with action as a:
+                    ...                     # all of a.effects
+                    a.done(before, after)
+        """
+        control = self.control
+        if control is None or not control.is_pending or self._is_driven:
+            return
+        boundary = self._last_logged if step is None else step
+        if not valid_step(boundary):
+            self.notices.warn("bad_step", f"step {boundary!r} is not a count; no action was polled")
+            return
+        latched = control.take(boundary)
+        if latched is None:
+            return
+        action = PendingAction(latched, lambda *said: self._answer_applied(boundary, *said))
+        try:
+            yield action
+        finally:
+            action.refuse("the loop did not take it up")
 
     def finish(self, status: str = "completed", detail: str = "") -> None:
         """Ends the run and waits at most five seconds for what is not delivered yet. Further calls do nothing."""
@@ -194,7 +230,15 @@ class Run:
             self._outbox.put(Acknowledged(response, self._settings.clock_ms()))
 
     def drive(self, finisher: Callable[[], None]) -> None:
-        """A ``Guard`` counts the steps from now on; ``finisher`` hands over its last ones when the run finishes."""
+        """A ``Guard`` counts the steps from now on; ``finisher`` hands over its last ones when the run finishes.
+
+        Raises:
+            ValueError: another one does already, or ``init`` was told what a loop without one applies.
+        """
+        if self._settings.permissions.allow:
+            raise ValueError("a Guard is told itself what is allowed: leave allow= out of init")
+        if self._is_driven:
+            raise ValueError(f"run {self.name!r} is guarded already: one Guard, Hooks or integration for each run")
         self._is_driven = True
         self._step_in_progress = 1
         self._finishers.append(finisher)
@@ -218,6 +262,14 @@ class Run:
             self.finish()
         else:
             self.finish("failed", f"{type(error).__name__}: {error}")
+
+    def _begin_alone(self) -> None:
+        """No ``Guard`` says how."""
+        permissions = self._settings.permissions
+        if self.num_ranks > 1 and permissions.allow:
+            logger.warning("no action is applied: %d ranks could not agree on it without a Guard", self.num_ranks)
+            permissions = Permissions()
+        self.begin(Beginning(self._settings.clock_ms(), permissions))
 
     def _origin(self, attempt: int) -> Origin:
         return Origin(self.project, self.name, attempt, self.rank, self.session)
@@ -266,6 +318,16 @@ class Run:
 
     def _answer(self, answer: Answer) -> None:
         self.acknowledge(answer.action, answer.status, reason=answer.reason, digest=answer.digest)
+
+    def _answer_applied(
+        self, step: int, latched: Latched, status: AckStatus, reason: str, effects: tuple[EffectReport, ...]
+    ) -> None:
+        if status == "applied" and self.control is not None:
+            self.control.record_applied(latched)
+        latency_ms = self._settings.clock_ms() - latched.latched_ms
+        digest = latched.digest if status == "applied" else ""
+        said = {"reason": reason, "digest": digest, "effects": effects, "latency_ms": latency_ms}
+        self.acknowledge(latched.action, status, step, **said)
 
     def _at_exit(self) -> None:
         if self.enabled:

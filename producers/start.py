@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from holter.pipeline.bus import Bus
 from holter.pipeline.bus.pipe import PipeBus
+from holter.producers.actions import loop_permissions
 from holter.producers.connection import Connection
 from holter.producers.description import flat_config, host_name, library_versions
 from holter.producers.names import checked_key, folder_name, generated_run_name
@@ -17,6 +18,7 @@ from holter.producers.recorder_bus import RecorderBus, Recording, session_key
 from holter.producers.run import Run, RunSettings
 from holter.producers.surroundings import Mode, Surroundings, surroundings_from_env
 from holter.schemas import Keyring
+from holter.schemas.bounds import Autonomy, EffectName
 
 
 def init(
@@ -25,6 +27,8 @@ def init(
     config: object = None,
     *,
     mode: Mode | None = None,
+    allow: Iterable[EffectName] = (),
+    autonomy: Mapping[EffectName, Autonomy] | None = None,
     runs: str | Path | None = None,
     bus: Bus | None = None,
     keyring: Keyring | None = None,
@@ -42,11 +46,14 @@ def init(
             ``local``: judged and kept on this machine by a process of its own; needs no Kafka, Flink or Java.
             ``offline``: kept and not judged. ``holter sync`` sends what was kept later. Both are of rank 0 alone.
             ``disabled``: nothing.
+        allow: effects that a loop without a ``Guard`` applies itself, by :meth:`Run.poll_actions`; in one process
+            only, since ranks could not agree.
+        autonomy: how far an allowed effect goes, by name; ``auto`` where nothing is said.
         runs: the folder below which local and offline runs are kept, by default ``HOLTER_RUNS``, else ``holter-runs``.
         bus: to use instead of what the mode says, with ``keyring``.
 
     Raises:
-        ValueError: a name or the mode cannot be used.
+        ValueError: a name, the mode or an effect cannot be used.
     """
     name = generated_run_name() if run is None else run
     checked_key(project, name)
@@ -59,6 +66,7 @@ def init(
         config={} if config is None else flat_config(config),
         versions=library_versions(),
         host=host_name(),
+        permissions=loop_permissions(allow, autonomy),
     )
     if around.mode == "disabled":
         return Run(settings)

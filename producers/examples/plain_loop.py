@@ -1,38 +1,36 @@
-"""A plain PyTorch loop with Holter in it: ``python -m holter.producers.examples.plain_loop``."""
+"""A plain PyTorch loop with Holter in it: ``python -m holter.producers.examples.plain_loop --fault lr-burst``."""
 
 from __future__ import annotations
 
+import itertools
+
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from holter import producers
+from holter.producers.examples import task
 from holter.producers.torch import Guard
 
-MAX_STEPS = 300
 
+def main(arguments: list[str] | None = None) -> None:
+    options = task.read_arguments(__doc__, arguments)
+    model = task.make_model()
+    optimizer = task.make_optimizer(model, options.fault)
+    scheduler = task.make_scheduler(optimizer, options.steps)
+    loader = DataLoader(task.make_data(), task.BATCH_SIZE, shuffle=True)
 
-def make_loader() -> DataLoader[tuple[torch.Tensor, ...]]:
-    inputs = torch.randn(4096, 32)
-    targets = torch.sin(inputs @ torch.randn(32, 1))
-    return DataLoader(TensorDataset(inputs, targets), batch_size=64, shuffle=True)
-
-
-def main() -> None:
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.GELU(), torch.nn.Linear(256, 1))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, MAX_STEPS)
-
-    run = producers.init(project="examples", config={"lr": 3e-3, "batch_size": 64})
+    run = producers.init(project="examples", config=vars(options))
     guard = Guard(
         run, model, optimizer, scheduler=scheduler, allow={"nan_guard", "rollback", "skip_range", "lr_factor"}
     )
-    for inputs, targets in guard.batches(make_loader(), until=MAX_STEPS):
+    batches = guard.batches(loader, until=options.steps)
+    for inputs, targets in itertools.islice(batches, options.steps):
         loss = torch.nn.functional.mse_loss(model(inputs), targets)
         guard.backward(loss)
         guard.step()
     run.finish()
-    print(f"{guard.last_step} steps, loss {loss.item():.4f}")
+    print(f"{guard.last_step} steps")
+    task.say_final_loss(model)
 
 
 if __name__ == "__main__":

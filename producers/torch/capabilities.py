@@ -16,6 +16,8 @@ class Abilities:
     """Whether a bad gradient is one on every rank, so that all of them skip the same steps."""
     resets_moments: bool = True
     clips: bool = False
+    rebuilds: bool = False
+    """Whether this is a stage of a pipeline that was told so."""
     saves: bool = True
     goes_back: bool = True
     state_is_known: bool = True
@@ -33,6 +35,7 @@ class Abilities:
         causes = (
             ("nan_guard" in lacking, "the ranks of this model do not see the same gradients"),
             ("clip_adjust" in lacking, "clip_adjust needs clip="),
+            ("rebuild_stage" in lacking, "rebuild_stage needs stage="),
             ("momentum_reset" in lacking, "this optimizer's fresh state is not known"),
             (not self.state_is_known, "how this model's state lies on the ranks is not known"),
             (
@@ -49,6 +52,8 @@ class Abilities:
             able.add("momentum_reset")
         if self.clips:
             able.add("clip_adjust")
+        if self.rebuilds:
+            able.add("rebuild_stage")
         if self.saves:
             able.add("checkpoint_now")
         if self.goes_back:

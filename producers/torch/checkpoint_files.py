@@ -18,6 +18,8 @@ from holter.producers.torch.synced_files import sync_folder, write_record
 
 FORMAT_VERSION = 2
 _CHUNK_BYTES = 1 << 20
+_MAX_QUARANTINED_FILES = 2
+"""A run whose weights are not finite saves damage until somebody stops it."""
 
 
 class Manifest(Struct, frozen=True):
@@ -28,6 +30,11 @@ class Manifest(Struct, frozen=True):
     sha256: str
     saved_ms: int
     version: int = FORMAT_VERSION
+
+    @property
+    def is_on_disk(self) -> bool:
+        """What is only in memory has no hash."""
+        return bool(self.sha256)
 
 
 class DamagedCheckpoint(Exception):
@@ -84,25 +91,36 @@ class CheckpointFiles:
         Raises:
             DamagedCheckpoint: the bytes are not those that were written, or the weights are not finite.
         """
+        return self._read(manifest, in_place=False)
+
+    def verify(self, manifest: Manifest) -> None:
+        """Reads this folder's part back without holding it in memory; raises as :meth:`read` does."""
+        CheckpointFiles._read(self, manifest, in_place=True)
+
+    def _read(self, manifest: Manifest, in_place: bool) -> dict[str, Any]:
         path = self.data_path(manifest.name)
         try:
             if _sha256(path) != manifest.sha256:
                 raise DamagedCheckpoint(f"{path.name} is not what was written (SHA-256 differs)")
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
         except OSError as error:
             raise DamagedCheckpoint(f"{path.name} cannot be read: {error.strerror}") from None
         except DamagedCheckpoint:
             raise
         except Exception as error:  # unpickling raises what it likes
             raise DamagedCheckpoint(f"{path.name} cannot be loaded: {error}"[:500]) from None
-        _check_finite(path.name, state.get("model", {}))
+        check_finite(path.name, state.get("model", {}))
         return state  # type: ignore[no-any-return]
 
     def quarantine(self, name: str) -> None:
-        """Takes it out of the checkpoints; the files stay for people to look at."""
+        """Takes it out of the checkpoints; the files of the last few stay for people to look at."""
         path = self._manifest_path(name)
         if path.exists():
             path.replace(path.with_suffix(".quarantined"))
+        aside = sorted(self.folder.glob("*.quarantined"), key=lambda each: each.stat().st_mtime)
+        for old in aside[:-_MAX_QUARANTINED_FILES]:
+            self.data_path(old.stem).unlink(missing_ok=True)
+            old.unlink(missing_ok=True)
 
     def keep_only(self, names: Iterable[str]) -> None:
         kept = set(names)
@@ -168,7 +186,8 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check_finite(name: str, model_state: dict[str, Any]) -> None:
+def check_finite(name: str, model_state: dict[str, Any]) -> None:
+    """Raises :class:`DamagedCheckpoint` at the first weight that is not."""
     for key, value in model_state.items():
         tensor = value["part"] if is_packed(value) else value
         if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):

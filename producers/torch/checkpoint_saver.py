@@ -1,4 +1,4 @@
-"""Saving off the step: the training thread copies, a background thread writes."""
+"""Saving off the step: the training thread copies, a background thread writes and reads back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from holter.producers.notices import Notices
@@ -18,31 +19,32 @@ _BACKGROUND_NICENESS = 10
 class CheckpointSaver:
     """At most one save in flight: while one is, further ones are skipped and counted. A process that ends waits for it.
 
-    Keeps the newest ``keep`` checkpoints and the one that ``pinned`` names.
+    Args:
+        saved: told of every checkpoint that is on the disk, with the seconds that took and those of them that the
+            training stood still; from the background thread, which goes on with what ``saved`` does.
     """
 
     def __init__(
         self,
         files: CheckpointFiles,
-        keep: int,
-        pinned: Callable[[], str | None],
-        saved: Callable[[Manifest, float], None],
+        saved: Callable[[Manifest, float, float], None],
         notices: Notices,
         clock_ms: Callable[[], int],
     ) -> None:
         self.num_skipped = 0
         self._files = files
-        self._keep = keep
-        self._pinned = pinned
         self._saved = saved
         self._notices = notices
         self._clock_ms = clock_ms
         self._snapshots = Snapshots()
-        self._thread: threading.Thread | None = None
+        self._worker = ThreadPoolExecutor(1, "holter-checkpoint", _lower_priority)
+        self._is_writing = False
+        self._last: Future[None] | None = None
 
     @property
     def is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        """Whether a checkpoint is being written; one that is only being read back holds nothing up."""
+        return self._is_writing
 
     def skip(self) -> None:
         """Counts a save that is not made, because this or another rank is still at the one before."""
@@ -56,33 +58,34 @@ class CheckpointSaver:
             return False
         began = time.monotonic()
         copied = self._snapshots.take(state)
-        self._thread = threading.Thread(
-            target=self._write, args=(name, attempt, step, copied, began), name="holter-checkpoint"
-        )
-        self._thread.start()
+        blocked_seconds = time.monotonic() - began
+        self._is_writing = True
+        self.later(lambda: self._write(name, attempt, step, copied, began, blocked_seconds))
         return True
 
-    def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Until the save in flight is done; whether it is."""
-        if self._thread is not None:
-            self._thread.join(timeout_seconds)
-        return self._thread is None or not self._thread.is_alive()
+    def later(self, work: Callable[[], None]) -> None:
+        """Does something with the files when what is in flight is done."""
+        try:
+            self._last = self._worker.submit(work)
+        except RuntimeError:  # the process is ending, or no thread can be started
+            self._is_writing = False
 
-    def _write(self, name: str, attempt: int, step: int, state: dict[str, Any], began: float) -> None:
-        _lower_priority()
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Until all that was begun is done; whether it is."""
+        return self._last is None or bool(wait([self._last], timeout_seconds).done)
+
+    def _write(
+        self, name: str, attempt: int, step: int, state: dict[str, Any], began: float, blocked_seconds: float
+    ) -> None:
         try:
             self._snapshots.wait()
             manifest = self._files.write(name, attempt, step, state, self._clock_ms())
-            self._saved(manifest, time.monotonic() - began)
-            self._rotate()
+            self._is_writing = False
+            self._saved(manifest, time.monotonic() - began, blocked_seconds)
         except Exception as error:  # a full disk, or a state that cannot be serialised, must not end the training
             self._notices.warn("save_failed", f"checkpoint {name} was not saved: {error!r}")
-
-    def _rotate(self) -> None:
-        by_age = sorted(self._files.manifests(), key=lambda manifest: manifest.saved_ms)
-        kept = {manifest.name for manifest in by_age[-self._keep :]}
-        pinned = self._pinned()
-        self._files.keep_only(kept if pinned is None else kept | {pinned})
+        finally:
+            self._is_writing = False
 
 
 def _lower_priority() -> None:

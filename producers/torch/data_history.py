@@ -21,6 +21,10 @@ class DataHistory:
         """The first batch that was not consumed yet."""
         return self._last_index + 1
 
+    @property
+    def last_step(self) -> int | None:
+        return self._steps[-1][0] if self._steps else None
+
     def consume(self, index: int) -> None:
         if self._first_index is None:
             self._first_index = index

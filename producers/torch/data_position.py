@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils import data
 
+from holter.producers.torch.batch_contents import BatchContents
 from holter.producers.torch.data_history import DataHistory
 from holter.producers.torch.mismatch import Mismatch
 
@@ -57,21 +58,34 @@ class IndexedSource:
 
 
 class StatefulSource:
-    """A loader that keeps its own position."""
+    """A loader that keeps its own position.
+
+    Its worker processes seed themselves anew after going back: what they draw at random is not replayed.
+    """
 
     can_go_back = True
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
+        self._is_back = False
 
     def batches(self, index: int) -> Iterator[tuple[int, Any]]:
-        yield from enumerate(self._loader, index)
+        yield from enumerate(self._enter_again() if self._is_back else iter(self._loader), index)
 
     def state(self) -> dict[str, Any]:
         return {"loader": self._loader.state_dict()}
 
     def load(self, state: dict[str, Any]) -> None:
         self._loader.load_state_dict(state["loader"])
+        self._is_back = True
+
+    def _enter_again(self) -> Iterator[Any]:
+        """In the middle of an epoch: torch's loaders draw a seed when they are entered, which was drawn before."""
+        self._is_back = False
+        present = torch.get_rng_state()
+        iterator: Iterator[Any] = iter(self._loader)
+        torch.set_rng_state(present)
+        return iterator
 
 
 class RepeatableSource:
@@ -153,6 +167,7 @@ class DataPosition:
 
     def __init__(self) -> None:
         self.history = DataHistory()
+        self.contents = BatchContents()
         self._source: DataSource | None = None
         self._unclaimed: dict[str, Any] | None = None
 
@@ -181,6 +196,7 @@ class DataPosition:
         return {
             "next_index": self.history.next_index,
             "history": self.history.state(),
+            "contents": self.contents.state(),
             "kind": "" if source is None else type(source).__name__,
             "source": {} if source is None else source.state(),
         }
@@ -197,6 +213,7 @@ class DataPosition:
 
     def load(self, state: dict[str, Any]) -> None:
         self.history.load(state["history"], int(state["next_index"]))
+        self.contents.load(state.get("contents", {}), self.history.next_index)
         if self._source is None:
             self._unclaimed = state
         elif state["kind"]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 _LAG_WITHOUT_EVENTS = 2
+_FEWEST_VALUES = 8
 
 
 def host_value(scalar: torch.Tensor) -> float:
@@ -42,8 +43,14 @@ class DeviceValues:
         if self._device.type == "cpu":
             deliver([host_value(scalar) for scalar in scalars])
             return
-        packed = torch.stack([scalar.detach().to(self._device, torch.float32) for scalar in scalars])
-        self._in_flight.append(self._copy(packed, deliver))
+        self.send_packed(torch.stack([each.detach().to(self._device, torch.float32) for each in scalars]), deliver)
+
+    def send_packed(self, values: torch.Tensor, deliver: Callable[[list[float]], None]) -> None:
+        """The same for a float32 vector; all vectors of one instance have one size, or at most eight elements."""
+        if self._device.type == "cpu":
+            deliver(values.tolist())
+            return
+        self._in_flight.append(self._copy(values, deliver))
         self.deliver_arrived()
 
     def deliver_arrived(self) -> None:
@@ -61,7 +68,8 @@ class DeviceValues:
     def _copy(self, packed: torch.Tensor, deliver: Callable[[list[float]], None]) -> _InFlight:
         if self._device.type != "cuda":
             return _InFlight(packed, None, deliver)
-        buffer = self._buffers.pop() if self._buffers else torch.empty(8, dtype=torch.float32, pin_memory=True)
+        size = max(_FEWEST_VALUES, packed.numel())
+        buffer = self._buffers.pop() if self._buffers else torch.empty(size, dtype=torch.float32, pin_memory=True)
         target = buffer[: packed.numel()]
         target.copy_(packed, non_blocking=True)
         copied = torch.cuda.Event()  # type: ignore[no-untyped-call]

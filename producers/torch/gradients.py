@@ -1,4 +1,4 @@
-"""The gradients of a step: their norm, and the clipping that makes it smaller."""
+"""The gradient norm of a step where nothing is clipped; a clipper measures its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from holter.producers.torch.norms import gradient_norm
-from holter.producers.torch.sharded_norms import clip_gradients, global_gradient_norm
+from holter.producers.torch.sharded_norms import global_gradient_norm
 from holter.producers.torch.sharding import parts_of
 
 
@@ -21,10 +21,6 @@ class Gradients:
         """The L2 norm over all of them; None where there are none."""
         return gradient_norm(self._parameters)
 
-    def clip(self, largest: float) -> torch.Tensor | None:
-        """Scales them to this norm where theirs is larger; returns what it was before."""
-        return torch.nn.utils.clip_grad_norm_(self._parameters, largest)
-
 
 class ShardedGradients(Gradients):
     """Every rank has a part; every rank has to ask at the same step."""
@@ -35,8 +31,3 @@ class ShardedGradients(Gradients):
 
     def norm(self) -> torch.Tensor | None:
         return global_gradient_norm(self._parts)
-
-    def clip(self, largest: float) -> torch.Tensor | None:
-        norm = global_gradient_norm(self._parts)
-        clip_gradients(self._parameters, norm, largest)
-        return norm

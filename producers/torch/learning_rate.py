@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -54,15 +54,30 @@ class LearningRateFactor:
         self._factor.load(state)
 
     def _scale_rates(self, ratio: float) -> None:
-        seen: set[int] = set()
-        for group in self._optimizer.param_groups:
-            for name in _GROUP_RATES:
-                if name in group:
-                    group[name] = _scaled(group[name], ratio, seen)
-        for scheduler in _flat(self._scheduler, set()):
-            for name in _SCHEDULER_RATES:
-                if hasattr(scheduler, name):
-                    setattr(scheduler, name, _scaled(getattr(scheduler, name), ratio, seen))
+        scale_rates(self._optimizer, self._scheduler, ratio)
+
+
+def scale_rates(
+    optimizer: torch.optim.Optimizer, scheduler: Any | None, ratio: float, groups: Collection[int] | None = None
+) -> None:
+    """Multiplies every rate of these parameter groups, or of all. A scheduler's floor that all groups share is scaled
+    with all of them only."""
+    seen: set[int] = set()
+    for at, group in enumerate(optimizer.param_groups):
+        if groups is None or at in groups:
+            group.update({name: _scaled(group[name], ratio, seen) for name in _GROUP_RATES if name in group})
+    for each in _flat(scheduler, set()):
+        for name in _SCHEDULER_RATES:
+            if hasattr(each, name):
+                setattr(each, name, _scaled_of(getattr(each, name), ratio, seen, groups))
+
+
+def _scaled_of(rates: Any, ratio: float, seen: set[int], groups: Collection[int] | None) -> Any:
+    if groups is None:
+        return _scaled(rates, ratio, seen)
+    if not isinstance(rates, (list, tuple)):
+        return rates
+    return type(rates)(_scaled(rate, ratio, seen) if at in groups else rate for at, rate in enumerate(rates))
 
 
 def _scaled(rate: Any, ratio: float, seen: set[int]) -> Any:

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from holter.producers.bad_batches import BAD_BATCHES_FILE, BadBatches, BadBatchesFile
 from holter.producers.notices import logger
+from holter.producers.torch.batch_contents import Extent
 from holter.producers.torch.synced_files import read_record, write_record
 from holter.schemas.telemetry import Parent
 
@@ -21,7 +23,7 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class Intent(Struct, frozen=True):
-    """An action that is about to replace the run's state."""
+    """An action that is about to change the run: back to ``checkpoint``, or, where that is empty, as it goes on."""
 
     action: str
     action_attempt: int
@@ -31,23 +33,12 @@ class Intent(Struct, frozen=True):
     digest: str
 
 
-class SkippedRange(Struct, frozen=True):
-    """Absolute batch indices of the loader, both ends included."""
-
-    first: int
-    last: int
-
-
 class _Lineage(Struct, frozen=True):
     attempts: list[AttemptRecord] = []
 
 
 class _Intents(Struct, frozen=True):
     unfinished: list[Intent] = []
-
-
-class _Skipped(Struct, frozen=True):
-    ranges: list[SkippedRange] = []
 
 
 class Lineage:
@@ -60,11 +51,19 @@ class Lineage:
         self._folder = folder
         self._attempts = self._read("attempts.json", _Lineage, _Lineage()).attempts
         self.intents = self._read("intents.json", _Intents, _Intents()).unfinished
-        self.skipped = self._read("skip-ranges.json", _Skipped, _Skipped()).ranges
+        self._set_skipped(self._read(BAD_BATCHES_FILE, BadBatchesFile, BadBatchesFile()).ranges)
 
     @property
     def last_attempt(self) -> int | None:
         return self._attempts[-1].attempt if self._attempts else None
+
+    @property
+    def first_attempt(self) -> int | None:
+        return self._attempts[0].attempt if self._attempts else None
+
+    @property
+    def num_attempts(self) -> int:
+        return len(self._attempts)
 
     def begin_attempt(self, parent: Parent | None, now_ms: int) -> int:
         """A number above the parent's and every earlier one of this folder, and not below the time."""
@@ -103,18 +102,30 @@ class Lineage:
         self.intents = []
         self._try_to_write("intents.json", _Intents())
 
-    def skip(self, skipped: SkippedRange) -> None:
-        self.skipped = [*self.skipped, skipped]
-        self._write("skip-ranges.json", _Skipped(self.skipped))
+    def skip(self, skipped: BadBatches) -> None:
+        self._set_skipped([*self.skipped, skipped])
+        self._write(BAD_BATCHES_FILE, BadBatchesFile(self.skipped))
 
-    def forget(self, skipped: SkippedRange | None) -> None:
+    def forget(self, skipped: BadBatches | None) -> None:
         """Takes a range back whose action could not be applied."""
         if skipped in self.skipped:
-            self.skipped = [each for each in self.skipped if each != skipped]
-            self._try_to_write("skip-ranges.json", _Skipped(self.skipped))
+            self._set_skipped([each for each in self.skipped if each != skipped])
+            self._try_to_write(BAD_BATCHES_FILE, BadBatchesFile(self.skipped))
 
-    def is_skipped(self, batch_index: int) -> bool:
-        return any(skipped.first <= batch_index <= skipped.last for skipped in self.skipped)
+    def is_skipped(self, batch_index: int, extent: Extent | None = None) -> bool:
+        """Whether a batch is bad: by its samples where ``extent`` and the ledger tell them, else by its number.
+
+        By samples it is when any of its positions is in a bad range, or all of its ids are known as bad: so the data
+        is left out also where the size or the order of batches changed. Ranks that must skip together give no extent.
+        """
+        return any(_is_in(skipped, batch_index, extent) for skipped in self.skipped) or self._has_bad_ids(extent)
+
+    def _has_bad_ids(self, extent: Extent | None) -> bool:
+        return extent is not None and bool(extent.ids) and self._bad_ids.issuperset(extent.ids)
+
+    def _set_skipped(self, skipped: list[BadBatches]) -> None:
+        self.skipped = skipped
+        self._bad_ids = {each for bad in skipped for each in bad.sample_ids}
 
     def _read(self, name: str, kind: type[FileT], default: FileT) -> FileT:
         return default if self._folder is None else read_record(self._folder / name, kind, default)
@@ -128,3 +139,10 @@ class Lineage:
     def _write(self, name: str, record: object) -> None:
         if self._folder is not None:
             write_record(self._folder / name, record)
+
+
+def _is_in(skipped: BadBatches, batch_index: int, extent: Extent | None) -> bool:
+    if extent is None or extent.first_sample is None or skipped.first_sample is None or skipped.last_sample is None:
+        return skipped.holds(batch_index)
+    last_sample = extent.first_sample + extent.num_samples - 1
+    return extent.first_sample <= skipped.last_sample and skipped.first_sample <= last_sample

@@ -10,6 +10,7 @@ import torch
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
 from holter.producers.torch.device_values import DeviceValues, host_value
+from holter.producers.torch.reflex_reports import ReflexReports
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM
 
 LOSS_SCALE = "optim/loss_scale"
@@ -19,9 +20,10 @@ _APPLIED = "applied"
 class StepMeasures:
     """Collects the scalars of a step on their device and hands the step over once they are on the host."""
 
-    def __init__(self, run: Run, device: torch.device, facts: BatchFacts) -> None:
+    def __init__(self, run: Run, device: torch.device, facts: BatchFacts, reports: ReflexReports) -> None:
         self.num_skipped = 0
         self._run = run
+        self._reports = reports
         self._facts = facts
         self._values = DeviceValues(device)
         self._losses: torch.Tensor | None = None
@@ -46,7 +48,7 @@ class StepMeasures:
         known = {STEP_SECONDS: self._seconds()}
         scalars: dict[str, torch.Tensor] = {}
         for name, value in (
-            (LOSS, self._mean_loss()),
+            (LOSS, self.mean_loss()),
             (GRAD_NORM, norm),
             (UPDATE_NORM, update),
             (LEARNING_RATE, learning_rate),
@@ -57,6 +59,7 @@ class StepMeasures:
                 scalars[name] = value
             elif value is not None:
                 known[name] = float(value)
+        self._losses, self._num_losses = None, 0
         self._values.send(list(scalars.values()), self._delivery(step, known, list(scalars)))
 
     def flush(self) -> None:
@@ -75,15 +78,15 @@ class StepMeasures:
             applied = metrics.pop(_APPLIED, 1.0) != 0.0
             self.num_skipped += not applied
             self._run.log_step(metrics, step, ts_ms, applied, self._facts)
+            self._reports.arrived(step, metrics.get(GRAD_NORM), applied)
 
         return deliver
 
-    def _mean_loss(self) -> torch.Tensor | None:
-        if self._losses is None:
-            return None
-        mean = self._losses if self._num_losses == 1 else self._losses / self._num_losses
-        self._losses, self._num_losses = None, 0
-        return mean
+    def mean_loss(self) -> torch.Tensor | None:
+        """Of the micro-batches since the last step."""
+        if self._losses is None or self._num_losses == 1:
+            return self._losses
+        return self._losses / self._num_losses
 
     def _seconds(self) -> float:
         now = time.perf_counter()

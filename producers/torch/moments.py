@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import optim
 
+from holter.producers.torch.optim.spam import Spam
+from holter.producers.torch.optim.stable_spam import StableSpam
+from holter.producers.torch.optim.wrapper import Wrapper
 from holter.producers.torch.sharding import local_part
 
 _RESETTABLE = tuple(
@@ -25,7 +28,7 @@ _SMALLEST = 1e-30
 
 def can_reset(optimizer: optim.Optimizer) -> bool:
     """Whether zero moments are a fresh start for this optimizer; of others that is not known."""
-    return isinstance(optimizer, _RESETTABLE)
+    return isinstance(_innermost(optimizer), (*_RESETTABLE, Spam, StableSpam))
 
 
 @torch.no_grad()
@@ -37,12 +40,13 @@ def reset_moments(optimizer: optim.Optimizer, groups: Sequence[int] | None = Non
     """
     states = _states(optimizer, range(len(optimizer.param_groups)) if groups is None else groups)
     before = math.sqrt(_sum_of_squares(states, (*_FIRST_MOMENTS, "square_avg")))
-    for state in states:
-        for name, value in state.items():
-            if isinstance(value, torch.Tensor):
-                local_part(value).fill_(1.0 if name in _PRODUCTS else 0.0)
-            elif name == "step":
-                state[name] = 0
+    own = _innermost(optimizer)
+    if isinstance(own, Spam):
+        own.reset_moments(0, groups)
+    elif isinstance(own, StableSpam):
+        own.reset_moments(groups)
+    else:
+        _zero(states)
     return before
 
 
@@ -57,6 +61,22 @@ def worst_groups(optimizer: optim.Optimizer, number: int) -> list[int]:
     """
     badness = {at: _badness(optimizer, at) for at in range(len(optimizer.param_groups))}
     return sorted(sorted(badness, key=lambda at: (-badness[at], at))[:number])
+
+
+def _innermost(optimizer: optim.Optimizer) -> optim.Optimizer:
+    """Wrappers share the state of what they wrap and have no moments of their own."""
+    while isinstance(optimizer, Wrapper):
+        optimizer = optimizer.base
+    return optimizer
+
+
+def _zero(states: Iterable[dict[str, Any]]) -> None:
+    for state in states:
+        for name, value in state.items():
+            if isinstance(value, torch.Tensor):
+                local_part(value).fill_(1.0 if name in _PRODUCTS else 0.0)
+            elif name == "step":
+                state[name] = 0
 
 
 def _badness(optimizer: optim.Optimizer, group: int) -> float:

@@ -15,6 +15,13 @@ class Word(NamedTuple):
     is_saving: int = 0
     pinned_attempt: int = 0
     pinned_step: int = 0
+    copy_attempt: int = 0
+    """The newest healthy copy in memory, as ``pinned`` is of the files."""
+    copy_step: int = 0
+    copies_lacking: int = 0
+    """By how many copies the rank with the least room falls short."""
+    unread: int = 0
+    """What :class:`~holter.producers.torch.explosion_reflex.ExplosionReflex` has not read."""
 
 
 class Ranks:

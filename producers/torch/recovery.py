@@ -16,12 +16,15 @@ from holter.producers.torch.attempts import Attempts
 from holter.producers.torch.ballots import MEETING_PATIENCE, VOTE_PATIENCE, Ballot, shared_action, vote
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest, PartialFiles
 from holter.producers.torch.checkpoint_saver import CheckpointSaver
+from holter.producers.torch.checkpoints import Checkpoints, checkpoint_name, numbers_of
 from holter.producers.torch.effects import Applied, Effects, Prepared, Refused
+from holter.producers.torch.interval_advice import IntervalAdvice, mtbf_seconds
 from holter.producers.torch.lineage import Intent, Lineage
+from holter.producers.torch.memory_copies import MemoryCopies
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.ranks import Ranks, Word
 from holter.producers.torch.training_state import TrainingObjects
-from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, CheckpointVerified, Resumed
+from holter.schemas.telemetry import CheckpointVerified, Resumed
 
 _FINAL_SAVE_SECONDS = 5.0
 
@@ -36,6 +39,8 @@ class CheckpointSettings:
     """Whether all ranks have the same weights and optimizer state, which rank 0 then keeps for all."""
     every_steps: int = 50
     keep: int = 3
+    memory_every_steps: int = 0
+    memory_bytes: int = 2**30
 
 
 def checkpoint_folder(root: Path, run: str, rank: int = 0) -> Path:
@@ -59,19 +64,23 @@ class Recovery:
         self._permissions = Permissions()
         self._measures: tuple[str, ...] = ()
         self._resumed: Manifest | None = None
-        self._heard = Word()
+        self._heard_pins = (0, 0, 0, 0)
         keeps = settings.root is not None and (ranks.is_lead or ranks.is_armed)
         folder = checkpoint_folder(settings.root, run.name, ranks.rank) if keeps and settings.root else None
         self.lineage = Lineage(folder)
         self._attempts = Attempts(self.lineage, ranks, run.notices, _now_ms)
         self._files = None if folder is None or not settings.saves else self._open_files(folder)
-        self._effects = Effects(objects, self.lineage, self._files)
-        self._saver = None if self._files is None else self._make_saver(self._files)
+        self._checkpoints = None if self._files is None else self._make_checkpoints(self._files)
+        self._effects = Effects(objects, self.lineage, self._checkpoints)
         self._warn_of_orphans()
 
     @property
     def can_save(self) -> bool:
-        return self._saver is not None
+        return self._checkpoints is not None
+
+    @property
+    def _saver(self) -> CheckpointSaver | None:
+        return None if self._checkpoints is None else self._checkpoints.saver
 
     def resume(self) -> None:
         """Takes up the newest checkpoint of the surviving line that is whole and fits; damaged ones are set aside.
@@ -112,29 +121,53 @@ class Recovery:
 
     def word(self) -> Word:
         """What this rank has to say at this boundary."""
-        control, saver = self._run.control, self._saver
+        control, kept = self._run.control, self._checkpoints
         wants = control is not None and control.is_due(self.step)
-        health = None if control is None else control.health
-        pinned = (0, 0) if health is None else _numbers(health.checkpoint)
-        return Word(wants, saver is not None and saver.is_busy, *pinned)
+        if kept is None:
+            return Word(wants)
+        for name in () if control is None else control.take_healthy():
+            kept.heal(name)
+        pinned, copy = (kept.ledger.pinned, kept.memory.pinned) if self._ranks.is_lead else (None, None)
+        return Word(
+            wants,
+            kept.saver.is_busy,
+            *(numbers_of(pinned.name) if pinned else (0, 0)),
+            *(numbers_of(copy.name) if copy else (0, 0)),
+            kept.memory.num_lacking,
+        )
 
-    def checkpoint(self) -> None:
-        """Copies the state of this step and lets it be written."""
-        if self._saver is not None:
-            is_part = self._settings.is_shared and not self._ranks.is_lead
-            state = self._objects.own_state() if is_part else self._objects.state()
-            attempt = self._attempts.number
-            self._saver.save(_name(attempt, self.step), attempt, self.step, state)
+    def checkpoint(self) -> bool:
+        """Copies the state of this step and lets it be written; whether that began."""
+        if self._checkpoints is None:
+            return False
+        is_part = self._settings.is_shared and not self._ranks.is_lead
+        state = self._objects.own_state() if is_part else self._objects.state()
+        return self._checkpoints.save(self._attempts.number, self.step, state)
 
     def checkpoint_if_due(self, word: Word) -> None:
-        self._heard = word
-        every = self._settings.every_steps
-        if self._saver is None or not every or self.step % every:
+        """Into memory, onto the disk or both, as the settings say."""
+        kept, every = self._checkpoints, self._settings.every_steps
+        if kept is None:
             return
-        if word.is_saving:
-            self._saver.skip()
-        else:
-            self.checkpoint()
+        self._hear(kept, word)
+        is_saved = False
+        if every and self.step % every == 0:
+            if word.is_saving:
+                kept.saver.skip()
+            else:
+                is_saved = self.checkpoint()
+        if kept.memory.is_due(self.step) and "rollback" in self._permissions.allow & self._permissions.capabilities:
+            kept.copy(self._attempts.number, self.step, self._objects.state(), is_saved)
+
+    def _hear(self, kept: Checkpoints, word: Word) -> None:
+        """All ranks keep what the lead knows to be healthy."""
+        pins = (word.pinned_attempt, word.pinned_step, word.copy_attempt, word.copy_step)
+        if pins != self._heard_pins:
+            self._heard_pins = pins
+            for attempt, step in (pins[:2], pins[2:]):
+                kept.heal(checkpoint_name(attempt, step))
+        kept.memory.hear(word.copies_lacking)
+        kept.drop_damaged()
 
     def take_action(self, word: Word) -> Latched | None:
         """The action to apply at this boundary, the same on every rank."""
@@ -163,6 +196,7 @@ class Recovery:
             verified = CheckpointVerified(applied.restored.manifest.name, applied.restored.load_seconds)
             self._run.event(verified, self.step)
         self._acknowledge(latched, applied, boundary)
+        self.lineage.settle_intents()
         if applied.wants_checkpoint:
             self.checkpoint()
         return applied
@@ -204,6 +238,8 @@ class Recovery:
     def _go_back(self, manifest: Manifest) -> None:
         self.step = manifest.step
         self._attempts.go_back(manifest.step, VOTE_PATIENCE)
+        if self._checkpoints is not None:
+            self._checkpoints.rewind(manifest.step)
         self._announce_attempt()
 
     def _common(self, permissions: Permissions) -> Permissions:
@@ -226,8 +262,6 @@ class Recovery:
         self._run.begin(Beginning(number, permissions, parent, self.step, every, self._measures))
 
     def _acknowledge(self, latched: Latched, applied: Applied, boundary: int) -> None:
-        if applied.restored is not None:
-            self.lineage.settle_intents()
         if not self._ranks.is_lead:
             return
         if self._run.control is not None:
@@ -246,12 +280,8 @@ class Recovery:
             logger.warning("refused an action at step %d: %s", self.step, objection.reason)
 
     def _set_aside(self, name: str, reason: str) -> None:
-        assert self._files is not None
-        try:
-            self._files.quarantine(name)
-        except OSError as error:
-            self._run.notices.warn("quarantine", f"checkpoint {name} cannot be set aside: {error}")
-        self._run.event(CheckpointQuarantined(name, reason[:2000]), self.step)
+        assert self._checkpoints is not None
+        self._checkpoints.set_aside(name, reason, self.step)
         if self._ranks.is_lead:
             logger.warning("checkpoint %s is set aside: %s", name, reason)
 
@@ -297,30 +327,17 @@ class Recovery:
             return CheckpointFiles(folder)
         return PartialFiles(folder, folder.parent)
 
-    def _make_saver(self, files: CheckpointFiles) -> CheckpointSaver:
-        files.remove_unfinished()
-        return CheckpointSaver(files, self._settings.keep, self._pinned, self._saved, self._run.notices, _now_ms)
+    def _make_checkpoints(self, files: CheckpointFiles) -> Checkpoints:
+        settings = self._settings
+        memory = MemoryCopies(settings.memory_every_steps, settings.memory_bytes)
+        advice = IntervalAdvice(settings.every_steps, self._mtbf_seconds) if settings.every_steps else None
+        return Checkpoints(self._run, files, memory, self.lineage, settings.keep, advice, _now_ms)
 
-    def _pinned(self) -> str | None:
-        """The healthy checkpoint: the lead reads which it is, the others hear its numbers."""
-        control = self._run.control
-        if control is not None:
-            return None if control.health is None else control.health.checkpoint
-        return _name(self._heard.pinned_attempt, self._heard.pinned_step)
-
-    def _saved(self, manifest: Manifest, seconds: float) -> None:
-        event = CheckpointSaved(manifest.name, seconds, manifest.num_bytes, manifest.sha256)
-        self._run.event(event, manifest.step)
-
-
-def _name(attempt: int, step: int) -> str:
-    return f"{attempt}-{step:09d}"
-
-
-def _numbers(name: str) -> tuple[int, int]:
-    """Attempt and step of a name that :func:`_name` made; zeros for any other."""
-    attempt, _, step = name.partition("-")
-    return (int(attempt), int(step)) if attempt.isdigit() and step.isdigit() else (0, 0)
+    def _mtbf_seconds(self) -> float:
+        """From the attempts of this run: every one after the first began after an interruption or a rollback."""
+        first = self.lineage.first_attempt or _now_ms()  # an attempt's number is the time at which it began, or later
+        elapsed_seconds = max(0.0, (_now_ms() - first) / 1000)
+        return mtbf_seconds(self._ranks.num_ranks, self.lineage.num_attempts - 1, elapsed_seconds)
 
 
 def _interrupted(intent: Intent, step: int) -> Response:

@@ -36,6 +36,28 @@ class HostReflex(Reflex):
         return True
 
 
+class ScalerReflex(Reflex):
+    """For a gradient scaler, which leaves out by itself what overflowed. What else must not be taken is shown to it
+    as an overflow, and taken back before it learns from it: the loss scale has no part in that."""
+
+    def __init__(self, scaler: Any) -> None:
+        self._scaler = scaler
+
+    def take(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+        flags = list(self._scaler._found_inf_per_device(optimizer).values())
+        if norm is None or not flags or (norm.device.type == "cpu" and math.isfinite(host_value(norm))):
+            self._scaler.step(optimizer)
+            return flags[0] == 0 if flags else True
+        kept = [flag.clone() for flag in flags]
+        for flag in flags:
+            flag.masked_fill_(torch.isnan(norm).to(flag.device), 1.0)
+        applied: torch.Tensor = flags[0] == 0
+        self._scaler.step(optimizer)
+        for flag, before in zip(flags, kept, strict=True):
+            flag.copy_(before)
+        return applied
+
+
 class FusedReflex(Reflex):
     """For fused optimizers: the flag that a gradient scaler would set."""
 
@@ -83,9 +105,10 @@ class SelectingReflex(Reflex):
         return self._kept
 
 
-def make_reflex(optimizer: torch.optim.Optimizer, enabled: bool, scaled: bool) -> Reflex:
-    """``scaled``: a gradient scaler skips by itself."""
-    if not enabled or scaled:
+def make_reflex(optimizer: torch.optim.Optimizer, enabled: bool, scaler: Any | None = None) -> Reflex:
+    if scaler is not None:
+        return ScalerReflex(scaler)
+    if not enabled:
         return Reflex()
     if all(parameter.device.type == "cpu" for group in optimizer.param_groups for parameter in group["params"]):
         return HostReflex()

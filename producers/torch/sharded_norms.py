@@ -19,15 +19,6 @@ def global_gradient_norm(parts: Sequence[Part]) -> torch.Tensor:
     return torch.stack(squares).sum().sqrt()
 
 
-@torch.no_grad()
-def clip_gradients(parameters: Sequence[torch.nn.Parameter], norm: torch.Tensor, largest: float) -> None:
-    """As :func:`torch.nn.utils.clip_grad_norm_` does, with a norm that is known."""
-    gradients = [local_part(each.grad) for each in parameters if each.grad is not None]
-    gradients = [gradient for gradient in gradients if gradient.numel()]
-    if gradients:
-        torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0).to(gradients[0].device))
-
-
 class GlobalUpdateNorm(UpdateNorm):
     """Of the local parts, added up over the ranks."""
 

@@ -17,7 +17,9 @@ class Snapshots:
     The tree that :meth:`take` returns is overwritten by the next call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pins: bool = True) -> None:
+        """``pins``: into pinned memory from CUDA; without it the copy is plain memory, for one that is used once."""
+        self._pins = pins
         self._buffers: dict[Path, torch.Tensor] = {}
         self._copied: list[torch.cuda.Event] = []
 
@@ -54,12 +56,21 @@ class Snapshots:
             return source.to("cpu", copy=True)
         buffer = self._buffers.get(path)
         if buffer is None or buffer.shape != source.shape or buffer.dtype != source.dtype:
-            pin = source.device.type == "cuda"
+            pin = self._pins and source.device.type == "cuda"
             buffer = torch.empty(source.shape, dtype=source.dtype, pin_memory=pin)
             self._buffers[path] = buffer
         sources.append(source)
         targets.append(buffer)
         return buffer
+
+
+def num_bytes_of(state: Any) -> int:
+    """Of the tensors in it."""
+    if isinstance(state, torch.Tensor):
+        return state.numel() * state.element_size()
+    if isinstance(state, Mapping):
+        return sum(num_bytes_of(child) for child in state.values())
+    return sum(num_bytes_of(child) for child in state) if type(state) in (list, tuple) else 0
 
 
 def _recorded(device: torch.device) -> torch.cuda.Event:

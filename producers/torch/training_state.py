@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 import torch
 
-from holter.producers.torch.clipping import ClipThreshold
+from holter.producers.torch.checkfree import Stage
+from holter.producers.torch.clip import Clipper
 from holter.producers.torch.data_position import DataPosition
+from holter.producers.torch.explosion_reflex import ExplosionReflex
 from holter.producers.torch.learning_rate import LearningRateFactor
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.random_state import random_states, restore_random_states
@@ -28,8 +30,11 @@ class TrainingObjects:
     scaler: Stateful | None
     learning_rate: LearningRateFactor
     data: DataPosition
-    clip: ClipThreshold | None = None
+    clip: Clipper | None = None
     num_ranks: int = 1
+    explosions: ExplosionReflex | None = None
+    stage: Stage | None = None
+    """Where this is a stage of a pipeline; its weights are the model's, so nothing of it is saved."""
 
     @property
     def can_be_saved(self) -> bool:
@@ -47,7 +52,8 @@ class TrainingObjects:
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "lr_factor": self.learning_rate.state(),
-            "clip_factor": None if self.clip is None else self.clip.state(),
+            "clip": None if self.clip is None else self.clip.state_dict(),
+            "explosions": None if self.explosions is None else self.explosions.state(),
             "num_ranks": self.num_ranks,
         } | self.own_state()
 
@@ -80,10 +86,16 @@ class TrainingObjects:
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
         self.learning_rate.load(state["lr_factor"])
-        if self.clip is not None and state["clip_factor"] is not None:
-            self.clip.load(state["clip_factor"])
+        self._load_clip(state.get("clip"))
+        if self.explosions is not None and state.get("explosions") is not None:
+            self.explosions.load(state["explosions"])
         restore_random_states(state["random"])
         self.data.load(state["data"])
+
+    def _load_clip(self, state: dict[str, Any] | None) -> None:
+        """A process that resumes may clip in another way than the one before: its clipper then starts anew."""
+        if self.clip is not None and state is not None and state["name"] == self.clip.name:
+            self.clip.load_state_dict(state)
 
     def _load_optimizer(self, state: dict[str, Any]) -> None:
         weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]

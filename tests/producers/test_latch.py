@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,11 +12,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holter.producers.latch import ActionGate, Answer, Latched, Permissions
-from holter.schemas import encode
+from holter.schemas import InvalidRecord, Key, Keyring, codec, encode
 from holter.schemas.control import Action, LrFactor, MomentumReset, Rollback
 from holter.schemas.digests import digest
 
 NOW = 1_000_000
+ISSUER = Key("issuer-1", "issuer", b"i" * 32)
+PERSON = Key("person-1", "person", b"p" * 32)
+KEYRING = Keyring(keys={key.key_id: key for key in (ISSUER, PERSON)})
 PERMISSIONS = Permissions(
     frozenset({"lr_factor", "momentum_reset", "rollback"}),
     frozenset({"lr_factor", "momentum_reset"}),
@@ -178,3 +183,48 @@ def test_whatever_comes_only_valid_actions_pass(offers: list[tuple[dict[str, Any
             assert now_ms <= passed.expires_ts
             assert [type(effect) for effect in passed.effects] == [LrFactor]
             last = passed.ordinal
+
+
+def forged(number: int) -> tuple[bytes, str]:
+    """The ``number``-th way to send what must not be applied: envelope and how it is wrong."""
+    draw = random.Random(number)
+    kind = ("forged", "altered", "expired", "foreign", "replayed")[number % 5]
+    changes: dict[str, Any] = {"ordinal": draw.randint(2, 10**6), "id": f"bad-{number}", "reason": f"{number}"}
+    if kind == "expired":
+        changes["expires_ts"] = NOW - draw.randint(1, 10**5)
+    if kind == "foreign":
+        changes |= draw.choice([{"run": f"r{number}"}, {"project": "q"}, {"attempt": draw.choice([1, 4, 6, 10**12])}])
+    if kind == "replayed":
+        changes = {} if draw.random() < 0.5 else {"reason": f"{number}"}  # the same bytes, or the same id and ordinal
+    body = encode(action(**changes))
+    signer = ISSUER
+    if kind == "forged":
+        signer = draw.choice(
+            [PERSON, Key("issuer-1", "issuer", draw.randbytes(32)), Key("unknown", "issuer", b"i" * 32)]
+        )
+    envelope = signer.sign(body)
+    if kind == "altered":
+        at = draw.randrange(len(envelope))
+        envelope = envelope[:at] + bytes([envelope[at] ^ draw.randint(1, 255)]) + envelope[at + 1 :]
+    return envelope, kind
+
+
+def test_of_ten_thousand_bad_actions_none_is_applied() -> None:
+    """As the control thread takes them: verified, decoded, offered; and at once asked for at a boundary."""
+    gate, outcomes = make_gate(), Counter[str]()
+    good = applied(gate, action())
+    for number in range(10_000):
+        envelope, kind = forged(number)
+        try:
+            body = KEYRING.open(envelope, "issuer")
+            gate.offer(codec.control.decode(body), body, NOW)  # type: ignore[arg-type]
+        except InvalidRecord:
+            outcomes[f"{kind} unread"] += 1
+        else:
+            outcomes[f"{kind} refused"] += 1
+        assert gate.take(10, NOW, on_hold=False) is None
+        assert not gate.is_latched
+    assert outcomes["forged unread"] == outcomes["altered unread"] == 2_000
+    assert outcomes["expired refused"] == outcomes["foreign refused"] == outcomes["replayed refused"] == 2_000
+    later = applied(gate, action(ordinal=10**7, id="good-2"))
+    assert later.digest != good.digest

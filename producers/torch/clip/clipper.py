@@ -38,6 +38,11 @@ class Clipper(ABC):
         self._pending: State = {}
         self._is_placed = False
 
+    @property
+    def factor(self) -> float:
+        """What the threshold is multiplied by at present: 1, but for an action."""
+        return self._factor.value
+
     @abstractmethod
     def clip(self, parameters: Sequence[torch.nn.Parameter]) -> ClipReport:
         """Scales the gradients in place."""

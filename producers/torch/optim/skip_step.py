@@ -27,8 +27,8 @@ class SkipStep(Wrapper):
     are left out always, enter no statistic and do not count into that row.
 
     The loss is known by :meth:`observe`, or from a closure; the gradient norm by :meth:`observe`, where it was
-    measured before clipping, or is measured here, over ``ranks``. With several ranks every one has to be told the
-    same loss, or they decide differently.
+    measured already, before clipping, or is measured here, over ``ranks``. A ``Guard`` tells it by itself, with
+    several ranks the norm alone: every one has to be told the same loss, or they decide differently.
     On a device nothing is waited for: the decision, weights and state stay there.
     """
 
@@ -46,7 +46,7 @@ class SkipStep(Wrapper):
         super().__init__(base)
         self._ranks = ranks or Ranks()
         device = self.param_groups[0]["params"][0].device
-        self._reflex = make_reflex(base, enabled=True, scaled=False)
+        self._reflex = make_reflex(base, enabled=True)
         self._outliers = Outliers(("loss", "norm"), max_score, window, max_in_a_row, device)
         self._observed: dict[str, torch.Tensor] = {}
         self.applied: bool | torch.Tensor = True
@@ -82,12 +82,13 @@ class SkipStep(Wrapper):
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         if all(parameter.grad is None for parameter in parameters):
             return
-        measured = global_norm(parameters, self._ranks)
-        observed.setdefault("norm", measured)
-        keep = self._outliers.judge(observed, torch.isfinite(measured))
+        if "norm" not in observed:
+            observed["norm"] = global_norm(parameters, self._ranks)
+        norm = observed["norm"]
+        keep = self._outliers.judge(observed, torch.isfinite(norm))
         self._outliers.learn(keep)
         # The reflex leaves out what has no finite norm, in the way that suits the optimizer and the device.
-        self.applied = self._reflex.take(self.base, torch.where(keep, measured, torch.nan))
+        self.applied = self._reflex.take(self.base, torch.where(keep, norm, torch.nan))
 
     def _own_state(self) -> dict[str, Any]:
         return self._outliers.state()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -96,15 +96,17 @@ class Spam(torch.optim.Optimizer):
         return loss
 
     @torch.no_grad()
-    def reset_moments(self, cooldown_steps: int = 50) -> bool:
+    def reset_moments(self, cooldown_steps: int = 50, groups: Sequence[int] | None = None) -> bool:
         """Forgets the moments now and climbs back as after a reset by the clock; the report's "reset on detection".
 
-        Returns whether it did: it does not within ``cooldown_steps`` after it last did.
+        Of these parameter groups, or of all. Returns whether it did: it does not within ``cooldown_steps`` after it
+        last did.
         """
-        since = [group["num_since_action"] for group in self.param_groups]
+        chosen = [group for at, group in enumerate(self.param_groups) if groups is None or at in groups]
+        since = [group["num_since_action"] for group in chosen]
         if any(number is not None and number < cooldown_steps for number in since):
             return False
-        for group in self.param_groups:
+        for group in chosen:
             self._reset(group)
             group["num_since_reset"], group["num_since_action"] = -1, 0
         return True

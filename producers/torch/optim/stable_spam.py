@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -93,11 +93,12 @@ class StableSpam(torch.optim.Optimizer):
         return loss
 
     @torch.no_grad()
-    def reset_moments(self) -> None:
-        """Starts Adam's moments and counter anew; the histories stay."""
-        for group in self.param_groups:
-            self._reset(group)
-            group["num_since_reset"] = 0
+    def reset_moments(self, groups: Sequence[int] | None = None) -> None:
+        """Starts Adam's moments and counter anew, of these parameter groups or of all; the histories stay."""
+        for at, group in enumerate(self.param_groups):
+            if groups is None or at in groups:
+                self._reset(group)
+                group["num_since_reset"] = 0
 
     def _reset(self, group: Group) -> None:
         group["num_since_reset"] = 1

@@ -44,6 +44,7 @@ class Training:
         loader: Any = None,
         optimizer: type[torch.optim.Optimizer] = torch.optim.AdamW,
         scheduled: bool = True,
+        sample_ids: Any = None,
         **settings: Any,
     ) -> None:
         self.model = make_model()
@@ -56,7 +57,8 @@ class Training:
         self.guard = Guard(
             self.run, self.model, self.optimizer, scheduler=self.scheduler, checkpoints=folder, **settings
         )
-        self._batches = self.guard.batches(make_loader() if loader is None else loader, until=until)
+        loader = make_loader() if loader is None else loader
+        self._batches = self.guard.batches(loader, until=until, sample_ids=sample_ids)
 
     def step(self) -> bool:
         """One optimizer step; False when the loop is over."""

@@ -29,6 +29,8 @@ from tests.producers.torch.loops import ALL
 from tests.producers.watch import KEYRING, FakeWatch, await_
 
 DEADLINE_SECONDS = 45.0
+PRELOADED = ["torch", "torch.distributed.fsdp", "torch._dynamo", "tests.producers.torch.several_ranks"]
+"""What ranks are forked with: the first step of any optimizer imports ``torch._dynamo``, which takes seconds."""
 DEAD = object()
 """What a rank leaves that ended without a result."""
 Job = Callable[[int, int, Path], Any]
@@ -37,7 +39,7 @@ Job = Callable[[int, int, Path], Any]
 def run_ranks(job: Job, num_ranks: int, folder: Path, *settings: Any) -> list[Any]:
     """What ``job(rank, num_ranks, folder, *settings)`` returned, by rank; fails with a rank's traceback."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.distributed.fsdp", "tests.producers.torch.several_ranks"])
+    context.set_forkserver_preload(PRELOADED)
     port = _free_port()
     started: list[tuple[BaseProcess, Connection]] = []
     try:

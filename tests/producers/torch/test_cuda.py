@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from holter.producers.torch import Guard
+from holter.producers.torch import Guard, SkipExplosions
+from holter.producers.torch.clip import CLIPPERS, make
 from holter.schemas.control import LrFactor, MomentumReset, Rollback, SkipRange
+from holter.schemas.telemetry import BadGradient
 from tests.producers.torch.loops import ALL, make_run
 from tests.producers.watch import FakeWatch, await_
 
@@ -49,11 +51,12 @@ class Loop:
         return [weight.detach().clone() for weight in self.model.parameters()]
 
 
-@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("clip", [None, 1.0, *CLIPPERS])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_step_never_waits_for_the_device(tmp_path: Path, optimizer: str, clip: float | None) -> None:
+def test_a_step_never_waits_for_the_device(tmp_path: Path, optimizer: str, clip: float | str | None) -> None:
     watch = FakeWatch()
-    loop = Loop(tmp_path, watch, optimizer, clip=clip)
+    clipper = make(clip) if isinstance(clip, str) else clip
+    loop = Loop(tmp_path, watch, optimizer, clip=clipper, reflex=SkipExplosions())
     loop.steps(12)  # first checkpoints pin their memory, which synchronises once
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -63,6 +66,20 @@ def test_a_step_never_waits_for_the_device(tmp_path: Path, optimizer: str, clip:
     loop.run.finish()
     assert sorted(watch.values("train/loss")) == list(range(1, 33))
     assert all(math.isfinite(value) for value in watch.values("train/grad_norm").values())
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_explosion_changes_nothing(tmp_path: Path, optimizer: str) -> None:
+    watch = FakeWatch()
+    loop = Loop(tmp_path, watch, optimizer, reflex=SkipExplosions())
+    loop.steps(40)
+    before = loop.weights()
+    loop.steps(1, scale=1e4)
+    assert all(torch.equal(a, b) for a, b in zip(before, loop.weights(), strict=True))
+    loop.steps(3)
+    loop.run.finish()
+    assert [each.step for each in watch.events(BadGradient)] == [41]
+    assert loop.guard.num_skipped == 1
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

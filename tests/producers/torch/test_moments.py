@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from holter.producers.torch.moments import can_reset, reset_moments, worst_groups
+from holter.producers.torch.optim import make as make_stable
 
 pytestmark = pytest.mark.torch
 optim = torch.optim
@@ -21,7 +22,16 @@ OPTIMIZERS: dict[str, Any] = {
     "adafactor": lambda groups: optim.Adafactor(groups, lr=0.1),
     "rmsprop": lambda groups: optim.RMSprop(groups, lr=0.1, momentum=0.9, centered=True),
     "sgd": lambda groups: optim.SGD(groups, lr=0.1, momentum=0.9, nesterov=True),
+    "clippy": lambda groups: make_stable("clippy", groups, lr=0.1),
+    "msign": lambda groups: make_stable("msign", groups, lr=0.1, every=100),
+    "skip_step": lambda groups: make_stable("skip_step", groups, lr=0.1),
 }
+OWN_RESETS: dict[str, Any] = {
+    "spam": lambda groups: make_stable("spam", groups, lr=0.1, grace=2),
+    "spam_sparse": lambda groups: make_stable("spam", groups, lr=0.1, density=0.5, counter="restarted"),
+    "stable_spam": lambda groups: make_stable("stable_spam", groups, lr=0.1),
+}
+"""After which they are not as new: they remember that, and climb back."""
 
 
 def make(name: str, num_groups: int = 3) -> Any:
@@ -30,7 +40,7 @@ def make(name: str, num_groups: int = 3) -> Any:
         {"params": [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in ((6, 4), (4,))]}
         for _ in range(num_groups)
     ]
-    return OPTIMIZERS[name](groups)
+    return {**OPTIMIZERS, **OWN_RESETS}[name](groups)
 
 
 def steps(optimizer: Any, number: int, seed: int = 1, scales: tuple[float, ...] = (1.0, 1.0, 1.0)) -> None:
@@ -84,7 +94,29 @@ def test_only_the_named_groups_forget(name: str) -> None:
     assert not torch.equal(second, group_weights(untouched)[1])
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "nadam", "radam", "sgd"])
+@pytest.mark.parametrize("name", OWN_RESETS)
+@pytest.mark.parametrize("groups", [None, [1]])
+def test_optimizers_that_know_how_reset_themselves(name: str, groups: list[int] | None) -> None:
+    optimizer, by_hand, untouched = make(name), make(name), make(name)
+    for each in (optimizer, by_hand, untouched):
+        steps(each, 5)
+    assert can_reset(optimizer)
+    assert reset_moments(optimizer, groups) > 0.0
+    by_hand.reset_moments(groups=groups)
+    for at, group in enumerate(optimizer.param_groups):
+        moments = [optimizer.state[weight][name] for weight in group["params"] for name in ("exp_avg", "exp_avg_sq")]
+        assert all(bool((moment == 0).all()) for moment in moments) is (groups is None or at in groups)
+    for each in (optimizer, by_hand, untouched):
+        steps(each, 3, seed=2)
+    for at, (one, other, third) in enumerate(zip(*map(group_weights, (optimizer, by_hand, untouched)), strict=True)):
+        assert torch.equal(one, other)
+        assert torch.equal(one, third) is (groups is not None and at not in groups)
+    assert reset_moments(optimizer, groups) > 0.0  # an order is not held up by a cooldown
+    chosen = optimizer.param_groups[1]["params"]
+    assert all(bool((optimizer.state[weight]["exp_avg"] == 0).all()) for weight in chosen)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "nadam", "radam", "sgd", "msign", "spam", "stable_spam"])
 def test_the_group_that_met_a_burst_is_the_worst(name: str) -> None:
     optimizer = make(name)
     steps(optimizer, 30)

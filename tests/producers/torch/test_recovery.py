@@ -10,7 +10,7 @@ import torch
 
 from holter.producers.torch import lineage as lineage_module
 from holter.producers.torch.checkpoint_files import CheckpointFiles, Manifest
-from holter.producers.torch.lineage import Intent, Lineage, SkippedRange
+from holter.producers.torch.lineage import Intent, Lineage
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.recovery import checkpoint_folder
 from holter.schemas.control import CheckpointNow, Effect, LrFactor, Rollback, SkipRange, Stop
@@ -207,7 +207,9 @@ def test_resuming_after_a_rollback_stays_on_the_surviving_line(tmp_path: Path) -
     later = Training(tmp_path, FakeWatch(), resume=True)
     assert later.guard.last_step == 5
     later.steps(1)
-    assert later.guard._recovery.lineage.skipped == [SkippedRange(7, 12)]
+    (bad,) = later.guard._recovery.lineage.skipped
+    assert (bad.first, bad.last, bad.first_step, bad.last_step) == (7, 12, 8, 13)
+    assert (bad.first_sample, bad.last_sample, bad.first_token) == (56, 103, None)
     later.run.finish()
 
 

@@ -11,7 +11,7 @@ import torch
 
 from holter.producers.torch.moments import can_reset, reset_moments
 from holter.producers.torch.norms import MAX_SAMPLE, SampledUpdateNorm, gradient_norm, make_update_norm
-from holter.producers.torch.reflex import FusedReflex, HostReflex, Reflex, SelectingReflex, make_reflex
+from holter.producers.torch.reflex import FusedReflex, HostReflex, Reflex, ScalerReflex, SelectingReflex, make_reflex
 
 pytestmark = pytest.mark.torch
 
@@ -72,11 +72,11 @@ def test_a_bad_first_step_leaves_finite_moments(name: str) -> None:
 
 def test_the_way_is_chosen_by_where_the_weights_are() -> None:
     optimizer = OPTIMIZERS["adamw"](weights())
-    assert type(make_reflex(optimizer, enabled=True, scaled=False)) is HostReflex
-    assert type(make_reflex(optimizer, enabled=False, scaled=False)) is Reflex
-    assert type(make_reflex(optimizer, enabled=True, scaled=True)) is Reflex
+    assert type(make_reflex(optimizer, enabled=True)) is HostReflex
+    assert type(make_reflex(optimizer, enabled=False)) is Reflex
+    assert type(make_reflex(optimizer, enabled=True, scaler=torch.amp.GradScaler("cpu"))) is ScalerReflex
     meta = torch.optim.SGD([torch.nn.Parameter(torch.empty(2, device="meta"))])
-    assert type(make_reflex(meta, enabled=True, scaled=False)) is SelectingReflex
+    assert type(make_reflex(meta, enabled=True)) is SelectingReflex
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import time
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from holter.producers.torch import ballots, effects
-from holter.producers.torch.lineage import SkippedRange
+from holter.producers.torch import SkipExplosions, ballots, effects
+from holter.producers.torch.clip import make
 from holter.producers.torch.reflex import SelectingReflex
 from holter.schemas.control import ClipAdjust, LrFactor, MomentumReset, Rollback, SkipRange
-from holter.schemas.telemetry import Started
+from holter.schemas.telemetry import BadGradient, Started
+from tests.producers.torch.clip.gradients import tensors_of
 from tests.producers.torch.loops import ALL
 from tests.producers.torch.several_ranks import (
     DEAD,
@@ -27,6 +29,8 @@ from tests.producers.torch.several_ranks import (
     plain,
     run_ranks,
 )
+from tests.producers.torch.test_clipping import OPTIONS
+from tests.producers.torch.test_explosions import delayed
 from tests.producers.torch.test_guard import Counting
 from tests.producers.watch import await_
 
@@ -113,7 +117,7 @@ def cut_rate_with(rank: int, num_ranks: int, folder: Path, wrap: str, name: str)
     clip = training.guard._clip
     return {
         "factor": training.guard._recovery._objects.learning_rate.factor,
-        "clip": None if clip is None else clip.value,
+        "clip": None if clip is None else clip.factor,
         "weights": training.weights(),
         "status": [(ack.status, ack.step) for ack in training.watch.acks()],
         "skipped": training.guard.num_skipped,
@@ -127,7 +131,7 @@ def test_however_a_step_is_taken(tmp_path: Path, wrap: str, name: str) -> None:
     results = run_ranks(cut_rate_with, 2, tmp_path, wrap, name)
     assert results[0]["status"] == [("applied", 5)]
     for result in results:
-        assert (result["factor"], result["clip"]) == (0.5, 0.025 if "clip" in SETTINGS[name] else None)
+        assert (result["factor"], result["clip"]) == (0.5, 0.5 if "clip" in SETTINGS[name] else None)
         assert result["weights"] == results[0]["weights"]
         assert all(math.isfinite(value) for weight in result["weights"] for value in _flat(weight))
         assert result["skipped"] == 1  # what was not finite on rank 1 is not taken by anybody
@@ -368,7 +372,7 @@ def test_all_ranks_resume_where_they_were(tmp_path: Path, wrap: str) -> None:
     second = run_ranks(second_life, 2, tmp_path, wrap)
     for before, after in zip(first, second, strict=True):
         assert (after["resumed"], after["factor"]) == (10, 0.5)
-        assert after["skipped"] == [SkippedRange(4, 6)]
+        assert [(each.first, each.last) for each in after["skipped"]] == [(4, 6)]
         assert after["losses"] == {step: before["losses"][step] for step in (11, 12, 13)}
         assert after["weights"] == before["weights"]
         assert after["attempt"] == second[0]["attempt"] > before["attempt"]
@@ -446,6 +450,62 @@ def test_ranks_that_do_not_match_only_publish(tmp_path: Path, what: str) -> None
     for result in run_ranks(wrongly_announced, 2, tmp_path, what):
         assert result["disarmed"] == 1
         assert all(effects == [] for effects in result["effects"])
+
+
+def clipped(rank: int, num_ranks: int, folder: Path, wrap: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, options in OPTIONS.items():
+        clip = make(name, **options)
+        training = RankedTraining(rank, num_ranks, folder / name, wrap=WRAPS[wrap], clip=clip)
+        training.steps(4)
+        training.act(ClipAdjust(0.5))
+        training.steps(3)
+        state = copy.deepcopy(clip.state_dict())
+        training.step_with(math.nan, on_rank=1)
+        training.run.finish()
+        learnt = all(torch.equal(a, b) for a, b in zip(tensors_of(state), tensors_of(clip.state_dict()), strict=True))
+        found[name] = {
+            "weights": training.weights(),
+            "factor": clip.factor,
+            "skipped": (training.guard.num_skipped, learnt),
+            "norms": [training.watch.values("train/grad_norm")[step] for step in range(1, 8)],
+        }
+    return found
+
+
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp2"])
+def test_every_clipper_does_the_same_on_every_rank(tmp_path: Path, wrap: str) -> None:
+    results = run_ranks(clipped, 2, tmp_path, wrap)
+    for name in OPTIONS:
+        first, second = (result[name] for result in results)
+        assert first == second
+        assert (first["factor"], first["skipped"]) == (0.5, (1, True))
+
+
+def explode(rank: int, num_ranks: int, folder: Path, wrap: str, on_device: bool) -> dict[str, Any]:
+    training = RankedTraining(rank, num_ranks, folder, wrap=WRAPS[wrap], reflex=SkipExplosions(max_skips=1))
+    if on_device:
+        delayed(training)
+    training.steps(30)
+    before = training.weights()
+    inputs, targets = next(training._batches)
+    loss = torch.nn.functional.mse_loss(training.model(inputs), targets)
+    training.guard.backward(loss * (1e4 if rank == 1 else 1.0))  # whose gradient is everybody's
+    training.guard.step()
+    unhurt = training.weights() == before
+    training.steps(3)
+    training.run.finish()
+    bad = [(each.step, each.event.num_in_a_row) for each in training.watch.events(BadGradient)]  # type: ignore[union-attr]
+    return {"unhurt": unhurt, "skipped": training.guard.num_skipped, "weights": training.weights(), "bad": bad}
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp2"])
+def test_an_explosion_on_one_rank_is_left_out_by_all(tmp_path: Path, wrap: str, on_device: bool) -> None:
+    results = run_ranks(explode, 2, tmp_path, wrap, on_device)
+    assert [(result["unhurt"], result["skipped"]) for result in results] == [(True, 1)] * 2
+    assert results[0]["weights"] == results[1]["weights"]
+    assert [result["bad"] for result in results] == [[(31, 1)], []]
 
 
 def norms(rank: int, num_ranks: int, folder: Path, wrap: str) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""A pipeline over several processes that goes on training when one of them is killed."""
