@@ -11,7 +11,7 @@ PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
 
-.PHONY: help setup demo test unit integration check fmt up down status bench scoreboard device-check clean
+.PHONY: help setup demo test unit integration check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ setup: $(INSTALLED) $(JARS) ## Make .venv and fetch the jars (what is there alre
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Holter needs Python 3.10 to 3.12 (PyFlink's limit): install python3.11" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,integrations,dev]"
 	@mkdir -p $(VENV)/src/holter
 	@for package in $(PACKAGES); do ln -sfn "$(CURDIR)/$$package" $(VENV)/src/holter/$$package; done
 	@touch $@
@@ -37,10 +37,10 @@ test: setup check ## All tests: unit, several processes, jobs on a local Flink, 
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration
 
 unit: setup ## Only the tests that need no service (about a minute)
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network" $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network and not frameworks" $(ARGS)
 
-integration: setup ## Only the tests that open sockets or start processes
-	@$(BIN)/python -m pytest tests -m "services or flink or network" $(ARGS)
+integration: setup ## Only the tests that open sockets, start processes or import other frameworks
+	@$(BIN)/python -m pytest tests -m "services or flink or network or frameworks" $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .
@@ -65,6 +65,15 @@ bench: setup ## Measure speed as ratios against something in the same run (ARGS=
 
 scoreboard: setup ## Holter beside other people's rules (ARGS="--traces DIR --leave-out family --json")
 	@$(BIN)/python -m tests.scoreboard $(ARGS)
+
+rescue: setup ## Live runs hurt in ten ways, treated by every policy (ARGS="--faults lr-burst --seeds 1 --jobs 2 --json")
+	@$(BIN)/python -m holter.infra.rescue $(ARGS)
+
+acceptance: setup ## The design report's six figures, measured (ARGS="--seeds 1 --no-stack --json")
+	@$(BIN)/python -m holter.infra.acceptance $(ARGS)
+
+stabilisers: setup ## Every clipper, optimizer and rollback in one toy beside the published claims (25 minutes; ARGS="--quick --json")
+	@$(BIN)/python -m holter.infra.stabilisers $(ARGS)
 
 device-check: setup ## The checks that need CUDA (skipped where there is none)
 	@$(BIN)/python -m pytest tests -m cuda -rs $(ARGS)

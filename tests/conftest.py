@@ -1,15 +1,30 @@
-"""Tests cannot reach a service unless a marker says so, even where the code under test swallows the error."""
+"""Tests cannot reach a service unless a marker says so, even where the code under test swallows the error.
+
+Properties are tried on few examples, fresh ones in each run; ``--hypothesis-profile=thorough`` tries many.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 OPEN = ("network", "services", "flink")
+
+settings.register_profile("quick", max_examples=30, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting imported stays until the end: the collector need not walk all of torch again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -40,8 +40,18 @@ OUTSIDE = {
     "holter.schemas": {"msgspec"},
     "holter.pipeline.core": {"msgspec", "numpy", "scipy", "ddsketch"},
 }
+FRAMEWORKS = ("holter.producers.integrations", "holter.producers.examples", "holter.infra.bench")
 ONLY_IN = {
-    "torch": ("holter.producers.torch", "holter.producers.examples", "holter.infra.demo", "holter.infra.bench"),
+    "torch": (
+        "holter.producers.torch",
+        "holter.infra.demo",
+        "holter.infra.rescue",
+        "holter.infra.stabilisers",
+        *FRAMEWORKS,
+    ),
+    "transformers": FRAMEWORKS,
+    "lightning": FRAMEWORKS,
+    "accelerate": FRAMEWORKS,
     "pyflink": ("holter.jobs",),
 }
 IMPURE = {"time", "os", "random", "logging", "socket", "threading", "subprocess", "io", "pathlib", "sys"}

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holter.infra.bench import guard_cost, latency, loader_speed, log_cost, watch_speed
+from holter.infra.bench import guard_cost, hooks_cost, latency, loader_speed, log_cost, watch_speed
 from holter.infra.bench.figures import Figure, table
 from holter.infra.errors import StackError
 from holter.infra.settings import settings_from_env
@@ -33,6 +33,10 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
     ),
     "guard": (
         lambda stack, environ, scale: guard_cost.measure(environ, max(10, round(100 * scale))),
+        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
+    ),
+    "hooks": (
+        lambda stack, environ, scale: hooks_cost.measure(environ, max(10, round(100 * scale))),
         frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
     ),
     "watch": (
@@ -65,14 +69,14 @@ def bench(
             console.print(f"[red]{name} is none of {', '.join(PARTS)}[/red]")
             raise typer.Exit(2)
         console.rule(name)
-        figures += _measured(name, scale, console)
+        figures += on_own_stack(*PARTS[name], scale, console)
     console.print(table(figures))
     if as_json:
         print(json.dumps({figure.name: figure.value for figure in figures}))
 
 
-def _measured(name: str, scale: float, console: Console) -> list[Figure]:
-    part, without = PARTS[name]
+def on_own_stack(part: Part, without: frozenset[str], scale: float, console: Console) -> list[Figure]:
+    """Measures on a stack that is there for this alone, and stops it again."""
     home = Path(tempfile.mkdtemp(prefix="holter-bench-"))
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("HOLTER_", "KAFKA_"))}
     environ["HOLTER_HOME"] = str(home)

@@ -28,7 +28,7 @@ _SETTINGS = ModelSettings(width=160, num_layers=4)
 def measure(environ: dict[str, str], num_pairs: int) -> list[Figure]:
     """The mean over pairs of blocks of (with - without) / without, with a 95 % interval."""
     torch.set_num_threads(1)
-    batch_size = _batch_size()
+    batch_size = fitting_batch_size()
     run = init("bench", f"guard-{time.time_ns()}", environ=environ)
     with tempfile.TemporaryDirectory() as folder:
         plain = _plain_block(batch_size)
@@ -52,7 +52,7 @@ Block = Callable[[], float]
 
 
 def _plain_block(batch_size: int) -> Block:
-    model, optimizer, batches = _setup(batch_size)
+    model, optimizer, batches = make_training(batch_size)
 
     def block() -> float:
         begun = time.perf_counter()
@@ -66,7 +66,7 @@ def _plain_block(batch_size: int) -> Block:
 
 
 def _guarded_block(batch_size: int, run: object, folder: str) -> Block:
-    model, optimizer, batches = _setup(batch_size)
+    model, optimizer, batches = make_training(batch_size)
     guard = Guard(run, model, optimizer, checkpoints=folder, checkpoint_every=_CHECKPOINT_EVERY)  # type: ignore[arg-type]
     steps = guard.batches(batches)
     for _ in range(_CHECKPOINT_EVERY - 1):  # so that a checkpoint is the first thing in a block
@@ -83,7 +83,9 @@ def _guarded_block(batch_size: int, run: object, folder: str) -> Block:
     return block
 
 
-def _setup(batch_size: int) -> tuple[nn.Module, torch.optim.Optimizer, Iterator[tuple[torch.Tensor, torch.Tensor]]]:
+def make_training(
+    batch_size: int,
+) -> tuple[nn.Module, torch.optim.Optimizer, Iterator[tuple[torch.Tensor, torch.Tensor]]]:
     torch.manual_seed(0)
     model = Gpt(_SETTINGS)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -96,7 +98,7 @@ def _setup(batch_size: int) -> tuple[nn.Module, torch.optim.Optimizer, Iterator[
     return model, optimizer, batches()
 
 
-def _batch_size() -> int:
+def fitting_batch_size() -> int:
     """Samples a batch that make a step of about 50 ms here."""
     sizes = (4, 16)
     seconds = [_step_seconds(size) for size in sizes]
@@ -105,7 +107,7 @@ def _batch_size() -> int:
 
 
 def _step_seconds(batch_size: int) -> float:
-    model, optimizer, batches = _setup(batch_size)
+    model, optimizer, batches = make_training(batch_size)
     taken = []
     for _ in range(12):
         begun = time.perf_counter()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,13 +40,13 @@ def say(event: str, **facts: object) -> None:
     print(json.dumps({"event": event, "ts": time.time_ns() // 1_000_000, **facts}), flush=True)
 
 
-def schedule(num_steps: int) -> object:
+def schedule(num_steps: int, warmup_steps: int = _WARMUP_STEPS) -> Callable[[int], float]:
     """Linear warm-up, then a cosine to a tenth."""
 
     def factor(step: int) -> float:
-        if step < _WARMUP_STEPS:
-            return (step + 1) / _WARMUP_STEPS
-        progress = min(1.0, (step - _WARMUP_STEPS) / (num_steps - _WARMUP_STEPS))
+        if step < warmup_steps:
+            return (step + 1) / warmup_steps
+        progress = min(1.0, (step - warmup_steps) / (num_steps - warmup_steps))
         return 0.1 + 0.45 * (1.0 + math.cos(math.pi * progress))
 
     return factor
@@ -76,7 +77,7 @@ def train(
     loader = Batches(read_corpus(), seed, _BATCH_SIZE, settings.context, harm.hurt_batch)
     model = Gpt(settings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.1)
-    scheduler = LambdaLR(optimizer, schedule(num_steps))  # type: ignore[arg-type]
+    scheduler = LambdaLR(optimizer, schedule(num_steps))
     harm.attach(optimizer)
 
     run = producers.init(project="demo", run=run_name, config={"arm": arm, "fault": harm.name, "seed": seed})

@@ -1,0 +1,1 @@
+"""``make acceptance``: the six figures of the design report, each measured here and now."""
