@@ -8,9 +8,10 @@ whole in its first innovation, and by 1 − φ of it in the later ones. What the
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 LN_4 = math.log(4.0)
 _TAILS = ((0.005, 40.0), (0.012, 12.0), (0.02, 6.0))
@@ -55,9 +56,10 @@ class LogJumpState(Struct):
     range_limit: float = math.inf
     outside: int = 0
     """Bits: which of the last four values were above the range."""
-    cusums: list[float] = []
-    tops: list[float] = []
-    bottoms: list[float] = []
+    cusums: bytes = b""
+    tops: bytes = b""
+    bottoms: bytes = b""
+    """Of the newest blocks, as raw little-endian float32; here only while stored."""
 
 
 class LogJump:
@@ -71,7 +73,17 @@ class LogJump:
 
     def __init__(self, settings: LogJumpSettings | None = None, state: LogJumpState | None = None) -> None:
         self._settings = settings or LogJumpSettings()
-        self.state = state or LogJumpState()
+        self._begin(state or LogJumpState())
+
+    def _begin(self, state: LogJumpState) -> None:
+        self.state = structs.replace(state, cusums=b"", tops=b"", bottoms=b"")
+        self._cusums = array("f", state.cusums)
+        self._tops, self._bottoms = array("f", state.tops), array("f", state.bottoms)
+
+    def stored(self) -> LogJumpState:
+        """All that is known."""
+        cusums, tops, bottoms = self._cusums.tobytes(), self._tops.tobytes(), self._bottoms.tobytes()
+        return structs.replace(self.state, cusums=cusums, tops=tops, bottoms=bottoms)
 
     def update(self, value: float) -> float:
         """Takes a value; above 1 it shows a jump: the statistic over its limit."""
@@ -91,7 +103,7 @@ class LogJump:
 
     def restart(self) -> None:
         """Another run."""
-        self.state = LogJumpState()
+        self._begin(LogJumpState())
 
     def _judge(self, y: float, innovation: float, scale: float, later_shift: float) -> float:
         state = self.state
@@ -124,9 +136,10 @@ class LogJump:
         state.block_bottom = min(state.block_bottom, y)
         if state.count % 8:
             return
-        state.cusums = [*state.cusums[-124:], state.block_cusum]
+        self._cusums = self._cusums[-124:]
+        self._cusums.append(state.block_cusum)
         state.block_cusum = 0.0
-        second = sorted(state.cusums)[-2] if len(state.cusums) > 2 else 0.0
+        second = sorted(self._cusums)[-2] if len(self._cusums) > 2 else 0.0
         young = settings.young / (10.0 + state.count)
         state.limit = max(settings.limit + young, settings.margin * second + settings.surplus)
         if state.count % 16 == 0:
@@ -134,12 +147,13 @@ class LogJump:
 
     def _remember_range(self) -> None:
         state, settings = self.state, self._settings
-        state.tops = [*state.tops[-63:], state.block_top]
-        state.bottoms = [*state.bottoms[-63:], state.block_bottom]
+        self._tops, self._bottoms = self._tops[-63:], self._bottoms[-63:]
+        self._tops.append(state.block_top)
+        self._bottoms.append(state.block_bottom)
         state.block_top, state.block_bottom = -math.inf, math.inf
-        if len(state.tops) >= 6:
-            top, bottom = sorted(state.tops)[-2], sorted(state.bottoms)[1]
-            margin = settings.range_margin + settings.young_range / len(state.tops)
+        if len(self._tops) >= 6:
+            top, bottom = sorted(self._tops)[-2], sorted(self._bottoms)[1]
+            margin = settings.range_margin + settings.young_range / len(self._tops)
             state.range_limit = top + margin * (top - bottom)
 
 

@@ -287,7 +287,7 @@ class DetectorStack:
             self._creep.state,
             self._collapse.state,
             self._loss_scale.state,
-            self._jump.state,
+            self._jump.stored(),
             self._habits.counts,
             self._opening,
         )
