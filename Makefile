@@ -10,8 +10,10 @@ BIN := $(VENV)/bin
 PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
+OUTSIDE := "services or flink or network or frameworks"
+LIVE := tests/producers tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
 
-.PHONY: help setup demo test unit integration check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
+.PHONY: help setup demo test unit integration live check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,13 +36,16 @@ demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and Clic
 	@$(BIN)/python -m holter.infra.demo $(ARGS)
 
 test: setup check ## All tests: unit, several processes, jobs on a local Flink, real broker and store, one live rescue
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration live
 
 unit: setup ## Only the tests that need no service (about a minute)
 	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network and not frameworks" $(ARGS)
 
-integration: setup ## Only the tests that open sockets, start processes or import other frameworks
-	@$(BIN)/python -m pytest tests -m "services or flink or network or frameworks" $(ARGS)
+integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
+	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LIVE)) -m $(OUTSIDE) $(ARGS)
+
+live: setup ## Only the tests that train: several ranks, every framework and example, the rescue matrix in small
+	@$(BIN)/python -m pytest $(LIVE) -m $(OUTSIDE) $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .

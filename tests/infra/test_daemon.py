@@ -34,6 +34,7 @@ class Beat(Daemon):
     facts: tuple[str, ...] = ()
 
     def launch(self) -> Launch:
+        (self.context.layout.root / "beat").unlink(missing_ok=True)
         return Launch((sys.executable, "-c", self.code), facts=self.facts, environment=os.environ)
 
     def is_ready(self) -> bool:
