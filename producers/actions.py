@@ -13,7 +13,6 @@ from holter.schemas.telemetry import EffectReport
 
 _NOT_BY_A_LOOP: dict[EffectName, str] = {
     "nan_guard": "it is the reflex of a Guard",
-    "rollback": "it needs checkpoints and data that a Guard keeps",
     "skip_range": "it needs the positions in the data that a Guard keeps",
     "rebuild_stage": "it needs the stages of holter.producers.torch.checkfree",
 }
@@ -31,10 +30,15 @@ def loop_permissions(allow: Iterable[EffectName], autonomy: Mapping[EffectName, 
     return Permissions(allowed, allowed, dict(autonomy or {}))
 
 
+class CannotApply(Exception):
+    """Raised in the block of an action: it is refused for this reason, and the loop goes on after the block."""
+
+
 class PendingAction:
     """One action, to be applied inside its ``with`` block: all of its effects, or none.
 
-    Leaving the block without :meth:`done` answers that it was refused; an exception is answered so and goes on.
+    Leaving the block without :meth:`done` answers that it was refused; an exception is answered so and goes on, but
+    for :class:`CannotApply`.
     """
 
     def __init__(self, latched: Latched, answer: Answer) -> None:
@@ -87,9 +91,13 @@ class PendingAction:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> bool:
+        if isinstance(error, CannotApply):
+            self.refuse(str(error))
+            return True
         why = "the loop left it without done()" if error is None else f"the loop raised {type(error).__name__}: {error}"
         self.refuse(why)
+        return False
 
     def _say(self, status: AckStatus, reason: str, reports: tuple[EffectReport, ...]) -> None:
         self._is_answered = True

@@ -33,7 +33,7 @@ from holter.producers.records import BatchFacts, Origin, valid_step
 from holter.producers.sender import Destination, Sender
 from holter.schemas import Keyring
 from holter.schemas.bounds import AckStatus, EffectName, Phase, Scalar
-from holter.schemas.control import Action
+from holter.schemas.control import Action, Rollback
 from holter.schemas.telemetry import EffectReport, Event, Finished, Parent, Started
 from holter.schemas.topics import RANKS, TELEMETRY
 
@@ -96,6 +96,7 @@ class Run:
         self._began = self._is_driven = False
         self._early_events: deque[tuple[Event, int | None]] = deque(maxlen=_MAX_EARLY_EVENTS)
         self._attempt = 0
+        self._permissions = Permissions()
         self._step_in_progress: int | None = None
         self._last_logged = -1
         self._outbox = Outbox(self.notices, settings.queue_bound)
@@ -108,6 +109,11 @@ class Run:
     def attempt(self) -> int:
         """0 before the first record."""
         return self._attempt
+
+    @property
+    def allowed(self) -> frozenset[EffectName]:
+        """The effects that may be applied; none before the first record."""
+        return self._permissions.allow
 
     @property
     def is_driven(self) -> bool:
@@ -205,6 +211,7 @@ class Run:
         if not self.enabled:
             return
         self._attempt = beginning.attempt
+        self._permissions = beginning.permissions
         self._outbox.put(Begun(self._origin(beginning.attempt), beginning.last_step, self._is_driven))
         first, self._began = not self._began, True
         self.event(self._started(beginning), max(0, beginning.last_step))
@@ -322,12 +329,23 @@ class Run:
     def _answer_applied(
         self, step: int, latched: Latched, status: AckStatus, reason: str, effects: tuple[EffectReport, ...]
     ) -> None:
-        if status == "applied" and self.control is not None:
-            self.control.record_applied(latched)
+        if status == "applied":
+            if self.control is not None:
+                self.control.record_applied(latched)
+            self._follow_rollback(latched.action)
         latency_ms = self._settings.clock_ms() - latched.latched_ms
         digest = latched.digest if status == "applied" else ""
         said = {"reason": reason, "digest": digest, "effects": effects, "latency_ms": latency_ms}
         self.acknowledge(latched.action, status, step, **said)
+
+    def _follow_rollback(self, action: Action) -> None:
+        """What a loop does after it went back is an attempt of its own, under which the action is answered."""
+        step = next((effect.step for effect in action.effects if isinstance(effect, Rollback)), None)
+        if step is None:
+            return
+        self._last_logged = step
+        number = max(self._attempt + 1, self._settings.clock_ms())
+        self.begin(Beginning(number, self._permissions, Parent(self._attempt, step), step))
 
     def _at_exit(self) -> None:
         if self.enabled:

@@ -52,6 +52,8 @@ ONLY_IN = {
     "transformers": FRAMEWORKS,
     "lightning": FRAMEWORKS,
     "accelerate": FRAMEWORKS,
+    "jax": FRAMEWORKS,
+    "keras": FRAMEWORKS,
     "pyflink": ("holter.jobs",),
 }
 IMPURE = {"time", "os", "random", "logging", "socket", "threading", "subprocess", "io", "pathlib", "sys"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,7 @@ from holter.schemas.signals import Signal
 
 LEVELS: dict[Severity, float] = {"info": 1.0, "warning": 2.0, "critical": 3.0}
 """As drawn; 0 is a closed incident."""
+_MAX_REMEMBERED = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,20 @@ class Finding:
     title: str
     text: str
     identity: str
+
+
+class AlertFilter:
+    """Passes findings of a severity and above, each once. Thread-safe enough: at worst one is alerted twice."""
+
+    def __init__(self, least: Severity) -> None:
+        self._least = LEVELS[least]
+        self._seen: deque[str] = deque(maxlen=_MAX_REMEMBERED)
+
+    def passes(self, finding: Finding) -> bool:
+        if LEVELS[finding.severity] < self._least or finding.identity in self._seen:
+            return False
+        self._seen.append(finding.identity)
+        return True
 
 
 class Tell(Protocol):
@@ -56,14 +72,14 @@ def signal_finding(signal: Signal) -> Finding:
 
 
 def answer_finding(answer: Response) -> Finding:
-    """``holter/action/<effect>`` is 1 where it was applied, with its new value beside; else ``holter/action/refused``."""
+    """``holter/action/<effect>`` is 1 where it was applied, with its new value beside; else the status is a column."""
     done = answer.status == "applied"
     values = {} if done else {f"{OWN_PREFIX}action/{answer.status}": 1.0}
     for effect in answer.effects if done else ():
-        values[f"{OWN_PREFIX}action/{effect.name}"] = 1.0
+        values[f"{OWN_PREFIX}action/{effect.effect}"] = 1.0
         if effect.after is not None:
-            values[f"{OWN_PREFIX}action/{effect.name}/after"] = effect.after
-    what = ", ".join(effect.name for effect in answer.effects) or "an action"
+            values[f"{OWN_PREFIX}action/{effect.effect}/after"] = effect.after
+    what = ", ".join(effect.effect for effect in answer.effects) or "an action"
     at = "" if answer.step is None else f" at step {answer.step}"
     return Finding(
         step=answer.step,

@@ -54,7 +54,7 @@ class _SignalThread(threading.Thread):
         self._key = f"{run.project}/{run.name}".encode()
         self._client_id = f"holter-trainer-{run.name}-{SIGNALS.name}"
         self._connect = connect
-        self._notices: Notices = run.notices
+        self._run = run
         self._next_ms = run._settings.clock_ms()
         self._tell = tell
 
@@ -64,10 +64,12 @@ class _SignalThread(threading.Thread):
             try:
                 self._read()
             except ImportError as error:
-                self._notices.warn("signals", f"signals cannot be read: {error}")
+                self._run.notices.warn("signals", f"signals cannot be read: {error}")
                 return
             except Exception as error:  # whatever it is, it must not reach the training job
-                self._notices.warn("signals", f"signals cannot be read at present: {error!r}")
+                if self.stopping.is_set() or not self._run.enabled:
+                    return  # the bus ended with the run
+                self._run.notices.warn("signals", f"signals cannot be read at present: {error!r}")
             self.stopping.wait(backoff_seconds)
             backoff_seconds = min(2 * backoff_seconds, _MAX_BACKOFF_SECONDS)
 
@@ -88,9 +90,9 @@ class _SignalThread(threading.Thread):
             signal = SIGNALS.decoder.decode(message.value)
             check_key(self._key.decode(), signal)
         except InvalidRecord as error:
-            self._notices.warn(error.reason, f"a signal was left out: {error}")
+            self._run.notices.warn(error.reason, f"a signal was left out: {error}")
             return
-        told(self._notices, lambda: self._tell(signal_finding(signal)))
+        told(self._run.notices, lambda: self._tell(signal_finding(signal)))
 
 
 def told(notices: Notices, tell: Callable[[], None]) -> None:

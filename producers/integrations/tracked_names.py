@@ -12,13 +12,14 @@ OWN_PREFIX = "holter/"
 """Of what Holter writes into a tracker: never read back."""
 
 _KNOWN = {
-    LOSS: ("loss", "train_loss", "training_loss", "train_loss_step"),
+    LOSS: ("loss", "train_loss", "training_loss", "train_loss_step", "loss_train"),
     GRAD_NORM: ("grad_norm", "train_grad_norm", "gradient_norm", "train_gradient_norm", "global_grad_norm", "gnorm"),
     UPDATE_NORM: ("update_norm", "train_update_norm"),
     LEARNING_RATE: ("lr", "learning_rate", "train_lr", "train_learning_rate", "optim_lr"),
-    LOSS_SCALE: ("loss_scale", "train_loss_scale", "optim_loss_scale"),
-    VAL_LOSS: ("val_loss", "eval_loss", "valid_loss", "validation_loss"),
+    LOSS_SCALE: ("loss_scale", "train_loss_scale"),
+    VAL_LOSS: ("val_loss", "eval_loss", "valid_loss", "validation_loss", "loss_val", "loss_eval"),
 }
+JUDGED = frozenset(_KNOWN)
 _BY_NAME = {name: metric for metric, names in _KNOWN.items() for name in names}
 _SIGNS = re.compile(r"[^a-z0-9]+")
 
@@ -27,16 +28,17 @@ class TrackedNames:
     """The numbers of a tracker's row by Holter's names.
 
     Args:
-        given: the user's own, ``{"my loss": "train/loss"}``; they come before the known ones.
-        measured: whether Holter measures the judged metrics of the run itself; the tracker's are then left out.
+        given: the user's own, ``{"my loss": "train/loss"}``; no known name stands for a metric
+            that is here.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None, measured: bool = False) -> None:
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self._given = dict(given or {})
-        self._measured = measured
+        taken = set(self._given.values())
+        self._known = {name: metric for name, metric in _BY_NAME.items() if metric not in taken}
 
     def name(self, name: str) -> str | None:
-        """None for what is not taken.
+        """None for what Holter wrote itself.
 
         >>> names = TrackedNames({"ce": "train/loss"})
         >>> [names.name(each) for each in ("ce", "train/Grad Norm", "acc", "holter/nan")]
@@ -44,10 +46,7 @@ class TrackedNames:
         """
         if name.startswith(OWN_PREFIX):
             return None
-        known = self._given.get(name) or _BY_NAME.get(_SIGNS.sub("_", name.lower()).strip("_"))
-        if known is None:
-            return name
-        return None if self._measured and known in _KNOWN else known
+        return self._given.get(name) or self._known.get(_SIGNS.sub("_", name.lower()).strip("_"), name)
 
     def numbers(self, row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Also those in mappings in the row, as ``outer/inner``; a picture, a table or a text is none.

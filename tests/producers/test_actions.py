@@ -140,7 +140,7 @@ def test_a_step_that_is_none_polls_nothing() -> None:
     assert run.stats()["notice_bad_step"] == 1
 
 
-@pytest.mark.parametrize("name", ["rollback", "nan_guard", "explode"])
+@pytest.mark.parametrize("name", ["skip_range", "nan_guard", "explode"])
 def test_effects_that_a_loop_cannot_have_are_refused(name: Any) -> None:
     with pytest.raises(ValueError, match=f"'{name}' cannot be allowed to a loop without a Guard"):
         producers.init("tests", mode="disabled", allow={name}, environ={})

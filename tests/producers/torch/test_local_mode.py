@@ -20,12 +20,14 @@ from holter.schemas.decisions import Outcome  # noqa: E402
 from holter.schemas.telemetry import Ack  # noqa: E402
 from holter.schemas.topics import DECISIONS, TELEMETRY  # noqa: E402
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.services]
 
 ALLOWED: Any = ("nan_guard", "lr_factor", "momentum_reset", "rollback", "skip_range")
 HURT_FROM, HURT_FACTOR, NUM_HURT = 120, 200.0, 5
 MAX_STEPS = 3000
 STEPS_AFTER = 60
+KEPT = 40
+"""Steps of a millisecond: on a busy machine a decision comes a second later, and what it names must still be there."""
 STEP_SECONDS = 0.001
 """A pause a step: the recorder needs its turn on a machine with few cores."""
 
@@ -41,7 +43,9 @@ def train(folder: Path) -> list[float]:
     model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     run = producers.init("tests", "heal", mode="local", runs=folder / "runs", environ={})
-    guard = Guard(run, model, optimizer, checkpoints=folder / "checkpoints", checkpoint_every=20, allow=ALLOWED)
+    guard = Guard(
+        run, model, optimizer, checkpoints=folder / "checkpoints", checkpoint_every=20, keep=KEPT, allow=ALLOWED
+    )
     losses: list[float] = []
     steps_after = 0
     for inputs, targets in guard.batches(make_loader(), until=MAX_STEPS):
