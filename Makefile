@@ -11,9 +11,10 @@ PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
 OUTSIDE := "services or flink or network or frameworks"
-LIVE := tests/producers tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
+RANKS := tests/producers/torch
+LOOPS := tests/producers tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
 
-.PHONY: help setup demo test unit integration live check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
+.PHONY: help setup demo test unit integration ranks loops check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,16 +37,22 @@ demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and Clic
 	@$(BIN)/python -m holter.infra.demo $(ARGS)
 
 test: setup check ## All tests: unit, several processes, jobs on a local Flink, real broker and store, one live rescue
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration live
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit integration ranks loops
+
+# Small tensors, and several tests at once: threads would only wait for each other.
+unit integration ranks loops: export OMP_NUM_THREADS := 1
 
 unit: setup ## Only the tests that need no service (about a minute)
 	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network and not frameworks" $(ARGS)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
-	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LIVE)) -m $(OUTSIDE) $(ARGS)
+	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS)) -m $(OUTSIDE) $(ARGS)
 
-live: setup ## Only the tests that train: several ranks, every framework and example, the rescue matrix in small
-	@$(BIN)/python -m pytest $(LIVE) -m $(OUTSIDE) $(ARGS)
+ranks: setup ## Only the tests that train with torch alone: several ranks, checkpoints, a lost stage
+	@$(BIN)/python -m pytest $(RANKS) -m $(OUTSIDE) $(ARGS)
+
+loops: setup ## Only the tests that train with other frameworks, the examples, and the rescue matrix in small
+	@$(BIN)/python -m pytest $(LOOPS) --ignore=$(RANKS) -m $(OUTSIDE) $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .

@@ -64,7 +64,7 @@ class FakeWatch:
 
     def attempt(self) -> int:
         attempts: list[int] = await_(lambda: [record.attempt for record in self.records()], "a first record")
-        return attempts[-1]
+        return max(attempts)
 
     def action(self, effects: Sequence[Effect], **changes: Any) -> Action:
         self.ordinal += 1

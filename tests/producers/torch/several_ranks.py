@@ -189,7 +189,7 @@ class RankedTraining:
         """Sends an action from rank 0 and waits there until it is latched."""
         if self.rank != 0:
             return
-        self.watch.act(effects)
+        self.watch.act(effects, attempt=self.run.attempt)
         control = self.run.control
         assert control is not None
         await_(lambda: control.is_pending and control.is_armed, "the action is latched")

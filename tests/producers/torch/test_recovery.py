@@ -58,7 +58,7 @@ def full(*_: object, **__: object) -> None:
 
 
 def act(watch: FakeWatch, training: Training, *effects: Effect) -> None:
-    watch.act(effects)
+    watch.act(effects, attempt=training.run.attempt)
     latch(training)
     training.steps(1)
 
