@@ -42,7 +42,7 @@ test: setup check ## All tests: unit, several processes, jobs on a local Flink, 
 # Small tensors, and several tests at once: threads would only wait for each other.
 unit integration ranks loops: export OMP_NUM_THREADS := 1
 
-unit: setup ## Only the tests that need no service (about a minute)
+unit: setup ## Only the tests that need no service (two to four minutes)
 	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network and not frameworks" $(ARGS)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from holter.schemas.bounds import AckStatus, Autonomy, EffectName
 from holter.schemas.control import Action, effect_name
@@ -36,6 +36,18 @@ class Permissions:
             if action.authority == "run" and self.autonomy.get(name, "auto") != "auto":
                 return f"the autonomy of {name} is {self.autonomy[name]}"
         return None
+
+
+def known_effects(allow: Iterable[EffectName]) -> frozenset[EffectName]:
+    """What a user allows, as a set.
+
+    Raises:
+        ValueError: there is no such effect.
+    """
+    names: frozenset[EffectName] = frozenset(allow)
+    if unknown := names.difference(get_args(EffectName)):
+        raise ValueError(f"allow has {sorted(unknown)}; known are {', '.join(sorted(get_args(EffectName)))}")
+    return names
 
 
 class Latched(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 
-from holter.infra.demo.corpus import Batches, read_corpus
+from holter.infra.demo.corpus import Batches, SeededBatches, read_corpus
 from holter.infra.demo.model import Block, Gpt, ModelSettings
 from holter.infra.demo.train import schedule
 
@@ -125,25 +125,11 @@ def _convnet(recipe: Recipe, seed: int, num_steps: int, hurt: Hurt) -> Setup:
     )
 
 
-class TeacherBatches:
-    """Noise images, labelled by a net that is the same for all seeds; batch ``i`` depends on seed and ``i`` alone."""
+class TeacherBatches(SeededBatches):
+    """Noise images, labelled by a net that is the same for all seeds."""
 
-    def __init__(self, seed: int, hurt: Hurt) -> None:
-        self._seed = seed
-        self._hurt = hurt
-        self._next = 0
-
-    def __iter__(self) -> Iterator[Batch]:
-        while True:
-            index = self._next
-            self._next += 1
-            yield self._hurt(index, _labelled(self._seed * 1_000_003 + index))
-
-    def state_dict(self) -> dict[str, int]:
-        return {"next": self._next}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self._next = state["next"]
+    def draw(self, seed: int) -> Batch:
+        return _labelled(seed)
 
     def held_out(self, count: int) -> list[Batch]:
         return [_labelled(-1 - index) for index in range(count)]

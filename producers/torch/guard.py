@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
 
-from holter.producers.latch import Permissions
+from holter.producers.latch import Permissions, known_effects
 from holter.producers.notices import logger
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
@@ -35,7 +35,6 @@ from holter.schemas.bounds import Autonomy, EffectName, UpdateNormSource
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM, LearningRateChanged
 
 BatchT = TypeVar("BatchT")
-_KNOWN_EFFECTS: frozenset[EffectName] = frozenset(get_args(EffectName))
 
 
 class Guard:
@@ -365,9 +364,7 @@ class Guard:
 def _checked(
     allow: Iterable[EffectName], accumulate: int, keep: int, reflex: SkipExplosions | None
 ) -> frozenset[EffectName]:
-    names: frozenset[EffectName] = frozenset(allow)
-    if names - _KNOWN_EFFECTS:
-        raise ValueError(f"allow has {sorted(names - _KNOWN_EFFECTS)}; known are {', '.join(sorted(_KNOWN_EFFECTS))}")
+    names = known_effects(allow)
     if accumulate < 1 or keep < 1:
         raise ValueError("accumulate and keep must be at least 1")
     if reflex is not None and "nan_guard" not in names:

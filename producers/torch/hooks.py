@@ -6,11 +6,11 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 
-from holter.producers.latch import Permissions
+from holter.producers.latch import Permissions, known_effects
 from holter.producers.notices import logger
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
@@ -76,7 +76,7 @@ class Hooks:
         ends_loop: bool = False,
         patience_seconds: float = 5.0,
     ) -> None:
-        self._allow = _checked(allow)
+        self._allow = known_effects(allow)
         self._run = run
         self._optimizer = inner_optimizer(optimizer)
         self._scheduler = scheduler
@@ -338,14 +338,6 @@ def inner_optimizer(optimizer: Any) -> torch.optim.Optimizer:
             kind = type(optimizer).__name__
             raise ValueError(f"{kind} is no torch optimizer with step hooks, nor does its .optimizer name one")
     return inner
-
-
-def _checked(allow: Iterable[EffectName]) -> frozenset[EffectName]:
-    names: frozenset[EffectName] = frozenset(allow)
-    known = frozenset(get_args(EffectName))
-    if names - known:
-        raise ValueError(f"allow has {sorted(names - known)}; known are {', '.join(sorted(known))}")
-    return names
 
 
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:

@@ -27,7 +27,7 @@ class HabitSettings:
 
 
 class Habits:
-    """Counts, by rule, the incidents that it opened.
+    """Counts, by rule, the incidents that it opened. Another run in the same log begins with the habits of the last.
 
     >>> habits = Habits(HabitSettings())
     >>> for _ in range(3):

@@ -15,6 +15,7 @@ _NUM_LEVELS = 64
 _NUM_LATELY = 8
 _NUM_RISES = 6
 _YOUNG_RECORDS = 256
+_LEAST_RISE = 1.2
 _FORGETTING_A_BLOCK = 0.999
 
 
@@ -33,7 +34,7 @@ class Levels:
     >>> levels = Levels()
     >>> for level in (3.0, 5.0, 4.0, 3.5, 3.25, 3.25):
     ...     levels.note(level, 1.0, False)
-    >>> levels.base(9.0), levels.lowest, levels.highest(), round(levels.rise_limit(300), 2)
+    >>> levels.base(9.0), levels.lowest, levels.highest(), round(levels.rise_limit(300, 1.68), 2)
     (3.25, 3.0, 5.0, 1.53)
     """
 
@@ -68,11 +69,11 @@ class Levels:
         """Of the last 64 records."""
         return max(list(self._levels)[-_NUM_LATELY:], default=-math.inf)
 
-    def rise_limit(self, num_records: int, margin: float = 1.4) -> float:
+    def rise_limit(self, num_records: int, margin: float) -> float:
         """How far, in scales, a level may lie above the base; wider while the log is young."""
         rises = self._rises
         usual = rises[-3] if len(rises) > 2 and num_records >= _YOUNG_RECORDS else rises[-1] if rises else 0.0
-        return 1.2 * max(1.0, margin * usual + 0.5) * (1.0 + 20.0 / num_records)
+        return max(_LEAST_RISE, margin * usual + 0.6) * (1.0 + 20.0 / num_records)
 
     def forget_lags(self) -> None:
         """What comes next is the new level."""

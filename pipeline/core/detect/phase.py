@@ -8,6 +8,8 @@ from statistics import median
 
 from msgspec import Struct
 
+_SAME_RATE = 1.05
+
 
 @dataclass(frozen=True)
 class PhaseSettings:
@@ -62,11 +64,13 @@ class Phase:
             state.start_losses.append(loss)
 
     def begins_cycle(self, rate: float) -> bool:
-        """Takes the learning rate; whether one that had decayed has risen at once, as warm restarts do."""
+        """Takes the learning rate; whether one that had decayed has risen at once, as warm restarts do (Loshchilov and
+        Hutter 2017): to a rate that the run has had, and not by a leap to one that it has not."""
         state = self.state
         before, state.rate = state.rate, rate
-        has_restarted = 2.0 * before < state.most_rate and rate >= 2.0 * before > 0.0
-        state.most_rate = max(state.most_rate, rate)
+        has_decayed = 0.0 < 2.0 * before < state.most_rate
+        has_restarted = has_decayed and 2.0 * before <= rate <= _SAME_RATE * state.most_rate
+        state.most_rate = max(state.most_rate, min(rate, 2.0 * before) if before > 0.0 else rate)
         return has_restarted
 
     def start_level(self) -> float:

@@ -140,15 +140,18 @@ class DetectorStack:
         return found
 
     def _suspend(self, in_incident: bool) -> None:
-        for view in (self.loss, self.grad, self.norm):
+        for view in self._views():
             view.is_suspended = in_incident
             if in_incident:
                 view.forgive()
         if in_incident:
             self._habits.note(self._opening)
 
+    def _views(self) -> tuple[MetricView, MetricView, MetricView]:
+        return self.loss, self.grad, self.norm
+
     def _begin_levels(self) -> None:
-        for view in (self.loss, self.grad, self.norm):
+        for view in self._views():
             view.begin_level()
 
     def _advance(self, step: int, loss: float, is_finite: bool) -> None:
@@ -260,17 +263,18 @@ class DetectorStack:
 
     def settle(self) -> None:
         """An incident has ended."""
-        for view in (self.loss, self.grad, self.norm):
+        for view in self._views():
             view.settle()
         self._divergence.settle()
 
     def rewind(self, step: int) -> None:
-        for view in (self.loss, self.grad, self.norm):
+        for view in self._views():
             view.rewind(step)
         for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
             seen.kept = []
         self._divergence.restart()
         self._loss_scale.restart()
+        self._jump.rewind()
         self.phase.state.last_step = min(step, self.phase.state.last_step)
 
     def state(self) -> StackState:

@@ -63,7 +63,7 @@ class ViewSettings:
     """So many values clearly below zero, and the metric is no longer seen as a log."""
     loud_scale: float = 0.3
     """Of logs."""
-    rise_margin: float = 1.4
+    rise_margin: float = 1.68
     """Over the third largest rise of this run's levels."""
     excursions: ExcursionSettings = field(default_factory=ExcursionSettings)
     record: RecordSettings = field(default_factory=RecordSettings)
@@ -127,7 +127,8 @@ class MetricView:
         return self._count
 
     def is_young(self) -> bool:
-        return len(self._residuals) < self._settings.min_records
+        """Whether there is too little to judge by, or no level yet: a new one begins with the next value."""
+        return len(self._residuals) < self._settings.min_records or not self._short
 
     def level(self) -> float:
         """The median of the last 15 accepted values; NaN where there are none."""
@@ -159,13 +160,12 @@ class MetricView:
         further above the level than it does now and then."""
         record = self._record
         raw = max(score * record.tail, record.single_limit(self._count))
-        gap = max(self._center + raw * self._scale, record.usual_gap())
-        return self._unit(self._middle() + gap) if self._short else math.inf
+        return self._unit(self._middle() + max(self._center + raw * self._scale, record.usual_gap()))
 
     def is_falling(self) -> bool:
         """Whether the level is clearly below that of some twenty records ago."""
         earlier = list(self._values)
-        if len(earlier) < self._settings.min_records:
+        if len(earlier) < self._settings.min_records or not self._short:
             return False
         before = ordered.median(sorted(earlier[: len(earlier) // 2]))
         return before - self._middle() > self._scale

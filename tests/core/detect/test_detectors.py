@@ -157,15 +157,27 @@ def test_going_back_forgets_what_came_later() -> None:
     assert feed(detectors, calm(100, seed=7), start=151) == []
 
 
-@pytest.mark.parametrize(("rate", "is_told"), [(1e-3, False), (3e-2, True)])
-def test_a_new_cycle_of_the_schedule_is_a_new_level_but_a_burst_of_the_rate_is_not(rate: float, is_told: bool) -> None:
-    decayed = 1e-5 if not is_told else 1e-3
+@pytest.mark.parametrize(("decayed", "rate", "is_told"), [(1e-5, 1e-3, False), (1e-3, 3e-2, True), (1e-4, 3e-3, True)])
+def test_a_new_cycle_of_the_schedule_is_a_new_level_but_a_burst_of_the_rate_is_not(
+    decayed: float, rate: float, is_told: bool
+) -> None:
     cosine = [decayed + (1e-3 - decayed) * (0.5 + 0.5 * math.cos(math.pi * step / 400)) for step in range(400)]
     before = [{**row, LEARNING_RATE: now} for row, now in zip(calm(400), cosine, strict=True)]
     after = [{**row, LEARNING_RATE: rate} for row in calm(100, level=2.8, seed=1)]
     detectors = stack()
     feed(detectors, before)
     assert bool(feed(detectors, after, start=400)) is is_told
+
+
+def test_a_new_cycle_may_begin_in_a_record_that_lacks_metrics_or_explodes() -> None:
+    detectors = stack()
+    rows = [{**row, UPDATE_NORM: 0.1 + 0.001 * (step % 7)} for step, row in enumerate(calm(400))]
+    feed(detectors, [{**row, LEARNING_RATE: 1e-3 if step < 200 else 1e-5} for step, row in enumerate(rows)])
+    assert feed(detectors, [{LEARNING_RATE: 1e-3}, {GRAD_NORM: 5e3}, {GRAD_NORM: 5e3}], start=400) == []
+    assert [detectors.band(metric) for metric in (LOSS, UPDATE_NORM)] == [None, None]
+    feed(detectors, [{LOSS: 2.5, UPDATE_NORM: 0.3}], start=403)
+    level, _, _ = detectors.band(LOSS) or (0.0, 0.0, 0.0)
+    assert level == pytest.approx(2.5)
 
 
 def swinging(periods: int) -> list[dict[str, float]]:
@@ -210,3 +222,14 @@ def test_a_stack_goes_on_from_its_state_in_loud_noise_too() -> None:
             parted = DetectorStack(DetectorSettings(), msgspec.msgpack.decode(raw, type=StackState))
         assert whole.update(record, False) == parted.update(record, False)
     assert msgspec.msgpack.encode(whole.state()) == msgspec.msgpack.encode(parted.state())
+
+
+def test_going_back_undoes_what_had_added_up_in_loud_noise() -> None:
+    told = 0
+    for seed in range(10):
+        detectors = stack()
+        feed(detectors, loud(600, seed))
+        feed(detectors, loud(12, 100 + seed, level=16.0), start=600)
+        detectors.rewind(599)
+        told += len(feed(detectors, loud(40, 200 + seed), start=600))
+    assert told == 0
