@@ -43,7 +43,7 @@ test: setup check ## All tests: unit, several processes, jobs on a local Flink, 
 unit integration ranks loops: export OMP_NUM_THREADS := 1
 
 unit: setup ## Only the tests that need no service (two to four minutes)
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline infra tests -m "not services and not flink and not network and not frameworks" $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules schemas pipeline producers infra tests $(addprefix --ignore=producers/,integrations examples) -m "not services and not flink and not network and not frameworks" $(ARGS)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
 	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS)) -m $(OUTSIDE) $(ARGS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from holter.producers.actions import CannotApply
+from holter.producers.checkpoint_names import checkpoint_name
 from holter.producers.run import Run
 from holter.schemas.control import Rollback
 from holter.schemas.telemetry import CheckpointSaved
@@ -63,7 +64,7 @@ class MemoryCheckpoints(Generic[StateT]):
     def keep(self, step: int, state: StateT, save_seconds: float = 0.0) -> None:
         """Takes the state after ``step``, of which values were logged before; the oldest give way."""
         self._hear_health()
-        name = f"{self._run.attempt}-{step:09d}"
+        name = checkpoint_name(self._run.attempt, step)
         self._kept = [kept for kept in self._kept if kept.name != name]
         self._kept.append(_Kept(name, step, state))
         self._run.event(CheckpointSaved(name, save_seconds, tier="memory", dropped=self._rotate()), step)

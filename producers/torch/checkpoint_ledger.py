@@ -47,6 +47,8 @@ class CheckpointLedger:
         self._path = None if folder is None else folder / _FILE
         kept = _Ledger() if self._path is None else read_record(self._path, _Ledger, _Ledger())
         self._entries = {entry.name: entry for entry in kept.checkpoints}
+        self._pinned = next((entry for entry in kept.checkpoints if entry.state == "pinned"), None)
+        """Asked at every training step."""
         self._lock = threading.Lock()
         self._is_written = True
 
@@ -58,7 +60,7 @@ class CheckpointLedger:
 
     @property
     def pinned(self) -> Entry | None:
-        return next((entry for entry in self.entries if entry.state == "pinned"), None)
+        return self._pinned
 
     def add(self, name: str, attempt: int, step: int) -> None:
         with self._lock:
@@ -104,6 +106,7 @@ class CheckpointLedger:
         with self._lock:
             for name in gone:
                 del self._entries[name]
+                self._unpin(name)
             self._is_written = self._is_written and not gone
         return gone
 
@@ -130,4 +133,11 @@ class CheckpointLedger:
 
     def _put(self, entry: Entry) -> None:
         self._entries[entry.name] = entry
+        self._unpin(entry.name)
+        if entry.state == "pinned":
+            self._pinned = entry
         self._is_written = False
+
+    def _unpin(self, name: str) -> None:
+        if self._pinned is not None and self._pinned.name == name:
+            self._pinned = None

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
+from holter.producers.checkpoint_names import checkpoint_name
 from holter.producers.notices import logger
 from holter.producers.run import Run
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest
@@ -174,21 +175,3 @@ class Checkpoints:
     def _survives(self, entry: Entry) -> bool:
         bound = self._lineage.surviving_step(entry.attempt)
         return bound is not None and entry.step <= bound
-
-
-def checkpoint_name(attempt: int, step: int) -> str:
-    """
-    >>> checkpoint_name(1700000000000, 50)
-    '1700000000000-000000050'
-    """
-    return f"{attempt}-{step:09d}"
-
-
-def numbers_of(name: str) -> tuple[int, int]:
-    """Attempt and step of a name that :func:`checkpoint_name` made; zeros for any other.
-
-    >>> numbers_of(checkpoint_name(3, 50)), numbers_of("elsewhere")
-    ((3, 50), (0, 0))
-    """
-    attempt, _, step = name.partition("-")
-    return (int(attempt), int(step)) if attempt.isdigit() and step.isdigit() else (0, 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from holter.producers.checkpoint_names import checkpoint_name, numbers_of
 from holter.producers.handover import Response
 from holter.producers.latch import Latched, Permissions
 from holter.producers.names import folder_name
@@ -16,7 +17,7 @@ from holter.producers.torch.attempts import Attempts
 from holter.producers.torch.ballots import MEETING_PATIENCE, VOTE_PATIENCE, Ballot, shared_action, vote
 from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest, PartialFiles
 from holter.producers.torch.checkpoint_saver import CheckpointSaver
-from holter.producers.torch.checkpoints import Checkpoints, checkpoint_name, numbers_of
+from holter.producers.torch.checkpoints import Checkpoints
 from holter.producers.torch.effects import Applied, Effects, Prepared, Refused
 from holter.producers.torch.interval_advice import IntervalAdvice, mtbf_seconds
 from holter.producers.torch.lineage import Intent, Lineage

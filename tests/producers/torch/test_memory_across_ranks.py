@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holter.producers.torch.checkpoints import checkpoint_name
+from holter.producers.checkpoint_names import checkpoint_name
 from holter.producers.torch.snapshot import num_bytes_of
 from holter.schemas.control import Rollback
 from tests.producers.torch.several_ranks import RankedTraining, data_parallel, fully_sharded, run_ranks
