@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import platform
 import socket
 import sys
@@ -45,6 +46,7 @@ def host_name() -> str:
     return socket.gethostname()[:_MAX_NAME]
 
 
+@functools.cache
 def _version(name: str) -> str:
     try:
         return metadata.version(name)[:_MAX_NAME]

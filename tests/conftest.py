@@ -5,20 +5,41 @@ Properties are tried on few examples, fresh ones in each run; ``--hypothesis-pro
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
+from typer.main import get_command
 
 OPEN = ("network", "services", "flink")
+
+collect_ignore = ["producers/integrations/hello"]
+"""Programs of their own, which train when they are imported."""
 
 settings.register_profile("quick", max_examples=30, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("quick")
+
+
+typer.testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]
+"""A command is built from its annotations once, not at every invocation."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A module whose tests are all deselected is not imported either: Keras or Transformers alone take seconds."""
+    expression = config.option.markexpr
+    if not (expression.startswith("not") and "frameworks" in expression and collection_path.name.startswith("test_")):
+        return None
+    whole_module = re.search(r"^pytestmark = .*\bmark\.frameworks\b", collection_path.read_text(), re.MULTILINE)
+    return True if whole_module else None
 
 
 def pytest_collection_finish() -> None:

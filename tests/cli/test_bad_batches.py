@@ -18,7 +18,7 @@ BAD = BadBatches(
 
 
 def run(root: Path, *arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["bad-batches", *arguments, "--checkpoints", str(root)], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(app, ["bad-batches", *arguments, "--checkpoints", str(root)], env={"COLUMNS": "1000"})
     return result.exit_code, result.output
 
 

@@ -74,8 +74,11 @@ class Training:
         return True
 
     def steps(self, number: int) -> None:
+        """Steps slowly enough, as real ones are, for every checkpoint to be written."""
         for _ in range(number):
             assert self.step()
+            if self.guard._recovery._saver is not None:
+                self.guard._recovery._saver.wait()
 
     def weights(self) -> list[torch.Tensor]:
         return [parameter.detach().clone() for parameter in self.model.parameters()]

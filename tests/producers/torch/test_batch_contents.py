@@ -15,7 +15,7 @@ from holter.producers.torch.batch_contents import BatchContents, Extent, count
 from holter.producers.torch.lineage import Lineage
 from holter.schemas.control import Rollback, SkipRange
 from tests.producers.torch.loops import Training
-from tests.producers.torch.test_recovery import act, saved
+from tests.producers.torch.test_recovery import act
 from tests.producers.torch.test_rollback import checkpoint_at
 from tests.producers.watch import FakeWatch
 
@@ -110,9 +110,9 @@ def test_the_ledger_has_ids_steps_and_reason_and_is_obeyed_after_a_restart(tmp_p
     watch = FakeWatch()
     batches = [(torch.full((8, 4), float(number)), torch.zeros(8, 1)) for number in range(40)]
     training = Training(tmp_path, watch, loader=batches, sample_ids=lambda batch: [f"doc-{int(batch[0][0, 0])}"])
-    saved(training, 8)
+    training.steps(8)
     act(watch, training, SkipRange(6), Rollback(checkpoint_at(watch, 5), 5))
-    saved(training, 6)
+    training.steps(6)
     training.run.finish()
     (bad,) = read_bad_batches(tmp_path, "run")[0]
     assert (bad.first, bad.last, bad.first_step, bad.last_step) == (6, 8, 7, 9)

@@ -14,7 +14,7 @@ from holter.producers.torch.recovery import checkpoint_folder
 from holter.schemas.control import Rollback
 from holter.schemas.telemetry import CheckpointQuarantined, CheckpointSaved, CheckpointVerified
 from tests.producers.torch.loops import Training
-from tests.producers.torch.test_recovery import act, damage, files, saved
+from tests.producers.torch.test_recovery import act, damage, files
 from tests.producers.torch.test_rollback import checkpoint_at
 from tests.producers.watch import FakeWatch, await_
 
@@ -47,7 +47,7 @@ def states(folder: Path) -> dict[int, str]:
 def test_a_file_is_read_back_off_the_step(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 6)
+    training.steps(6)
     training.run.finish()
     (verified,) = watch.events(CheckpointVerified)
     assert verified.event.load_seconds > 0  # type: ignore[union-attr]
@@ -57,10 +57,10 @@ def test_a_file_is_read_back_off_the_step(tmp_path: Path) -> None:
 def test_damage_is_found_before_it_is_needed(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=5)
-    saved(training, 4)
+    training.steps(4)
     with torch.no_grad():
         next(iter(training.model.parameters())).fill_(float("nan"))
-    saved(training, 3)
+    training.steps(3)
     training.run.finish()
     (aside,) = watch.events(CheckpointQuarantined)
     assert "non-finite" in aside.event.reason  # type: ignore[union-attr]
@@ -72,12 +72,12 @@ def test_damage_is_found_before_it_is_needed(tmp_path: Path) -> None:
 def test_a_run_of_damage_neither_loses_the_healthy_one_nor_fills_the_disk(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 5)
+    training.steps(5)
     heal(watch, training, 5)
-    saved(training, 1)
+    training.steps(1)
     with torch.no_grad():
         next(iter(training.model.parameters())).fill_(float("nan"))
-    saved(training, 30)
+    training.steps(30)
     training.run.finish()
     assert [manifest.step for manifest in files(tmp_path).manifests()] == [5]
     assert states(tmp_path)[5] == "pinned"
@@ -87,19 +87,19 @@ def test_a_run_of_damage_neither_loses_the_healthy_one_nor_fills_the_disk(tmp_pa
 def test_the_pin_survives_a_restart_without_a_watch(tmp_path: Path) -> None:
     watch = FakeWatch()
     first = Training(tmp_path, watch)
-    saved(first, 5)
+    first.steps(5)
     heal(watch, first, 5)
-    saved(first, 6)
+    first.steps(6)
     first.run.finish()
     second = Training(tmp_path, None, resume=True)
-    saved(second, 25)
+    second.steps(25)
     assert [manifest.step for manifest in files(tmp_path).manifests()] == [5, 25, 30, 35]
 
 
 def test_a_step_that_both_tiers_keep_is_announced_once(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=10, checkpoint_every=20)
-    saved(training, 41)
+    training.steps(41)
     training.run.finish()
     assert saves(watch) == [(10, "memory"), (20, "disk"), (30, "memory"), (40, "disk")]
 
@@ -107,7 +107,7 @@ def test_a_step_that_both_tiers_keep_is_announced_once(tmp_path: Path) -> None:
 def test_what_is_kept_no_longer_is_told(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=10, checkpoint_every=40, keep=1, until=200)
-    saved(training, 131)
+    training.steps(131)
     training.run.finish()
     events: list[Any] = watch.events(CheckpointSaved)
     named = {each.event.checkpoint: each.step for each in events}
@@ -121,7 +121,7 @@ def test_what_is_kept_no_longer_is_told(tmp_path: Path) -> None:
 def test_going_back_to_memory_is_exact_and_can_be_done_twice(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=10, checkpoint_every=25)
-    saved(training, 14)
+    training.steps(14)
     name = checkpoint_at(watch, 10)
     first = {step: loss for step, loss in training.losses.items() if step > 10}
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_going_back_to_memory_is_exact_and_can_be_done_twice(tmp_path: Path) -> 
 def test_memory_spares_the_disk_and_makes_up_for_its_damage(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=5, checkpoint_every=10)
-    saved(training, 12)
+    training.steps(12)
     damage(tmp_path, 10)
     act(watch, training, Rollback(checkpoint_at(watch, 10), 10))
     training.run.finish()
@@ -148,7 +148,7 @@ def test_memory_spares_the_disk_and_makes_up_for_its_damage(tmp_path: Path) -> N
 def test_a_damaged_copy_gives_way_to_the_file(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=10, checkpoint_every=10)
-    saved(training, 12)
+    training.steps(12)
     name = checkpoint_at(watch, 10)
     copy = kept_by(training).memory._copies[0]
     next(iter(copy.state["model"].values())).fill_(float("inf"))
@@ -160,7 +160,7 @@ def test_a_damaged_copy_gives_way_to_the_file(tmp_path: Path) -> None:
 def test_without_leave_to_go_back_nothing_is_copied(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, memory_every=10, allow=("nan_guard",), checkpoint_every=40)
-    saved(training, 22)
+    training.steps(22)
     training.run.finish()
     assert saves(watch) == []
 

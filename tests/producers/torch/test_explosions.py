@@ -214,7 +214,6 @@ def test_going_back_takes_the_judge_back(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Exploding(tmp_path, watch)
     training.steps(40)
-    training.guard._recovery._saver.wait()  # type: ignore[union-attr]
     state = training.guard._explosions.state()  # type: ignore[union-attr]
     training.explode()
     training.steps(2)

@@ -38,14 +38,6 @@ def manifest_at(folder: Path, step: int) -> Manifest:
     return next(manifest for manifest in files(folder).manifests() if manifest.step == step)
 
 
-def saved(training: Training, steps: int) -> None:
-    """Steps slowly enough for every checkpoint to be written."""
-    for _ in range(steps):
-        training.steps(1)
-        assert training.guard._recovery._saver is not None
-        training.guard._recovery._saver.wait()
-
-
 def damage(folder: Path, step: int) -> None:
     path = files(folder).data_path(manifest_at(folder, step).name)
     content = bytearray(path.read_bytes())
@@ -66,12 +58,12 @@ def act(watch: FakeWatch, training: Training, *effects: Effect) -> None:
 def test_three_are_kept_and_the_healthy_one_besides(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 5)
+    training.steps(5)
     watch.health(checkpoint_at(watch, 5), 5)
     control = training.run.control
     assert control is not None
     await_(lambda: control.health, "health")
-    saved(training, 25)
+    training.steps(25)
     training.run.finish()
     assert [manifest.step for manifest in files(tmp_path).manifests()] == [5, 20, 25, 30]
     events = [each.event for each in watch.events(CheckpointSaved)]
@@ -81,7 +73,7 @@ def test_three_are_kept_and_the_healthy_one_besides(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint_is_refused_and_set_aside(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 7)
+    training.steps(7)
     damage(tmp_path, 5)
     before = training.weights()
     watch.act([Rollback(checkpoint_at(watch, 5), 5), LrFactor(0.5)])
@@ -101,10 +93,10 @@ def test_a_damaged_checkpoint_is_refused_and_set_aside(tmp_path: Path) -> None:
 def test_weights_that_are_not_finite_are_no_checkpoint(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 4)
+    training.steps(4)
     with torch.no_grad():
         next(iter(training.model.parameters())).fill_(float("nan"))
-    saved(training, 2)
+    training.steps(2)
     act(watch, training, Rollback(checkpoint_at(watch, 5), 5))
     training.run.finish()
     assert "non-finite" in watch.acks()[0].reason
@@ -121,7 +113,7 @@ def test_weights_that_are_not_finite_are_no_checkpoint(tmp_path: Path) -> None:
 def test_what_cannot_be_done_as_a_whole_is_not_begun(tmp_path: Path, effects: list[Effect], reason: str) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 7)
+    training.steps(7)
     act(watch, training, *effects)
     training.run.finish()
     assert reason in watch.acks()[0].reason
@@ -136,7 +128,7 @@ def test_a_restore_that_fails_half_way_leaves_the_run_as_it_was(
     plain.steps(8)
     watch = FakeWatch()
     training = Training(tmp_path, watch, scheduled=False)
-    saved(training, 7)
+    training.steps(7)
     real = training.optimizer.load_state_dict
     calls: list[int] = []
 
@@ -160,7 +152,7 @@ def test_a_process_resumes_exactly_where_the_checkpoint_was(tmp_path: Path) -> N
     whole = Training(tmp_path / "whole", None)
     whole.steps(20)
     first = Training(tmp_path, FakeWatch())
-    saved(first, 13)
+    first.steps(13)
     first.run.finish()
     watch = FakeWatch()
     torch.manual_seed(99)
@@ -175,7 +167,7 @@ def test_a_process_resumes_exactly_where_the_checkpoint_was(tmp_path: Path) -> N
 
 def test_resuming_falls_back_to_the_next_older_whole_one(tmp_path: Path) -> None:
     first = Training(tmp_path, FakeWatch())
-    saved(first, 13)
+    first.steps(13)
     first.run.finish()
     damage(tmp_path, 10)
     watch = FakeWatch()
@@ -188,7 +180,7 @@ def test_resuming_falls_back_to_the_next_older_whole_one(tmp_path: Path) -> None
 
 def test_resuming_passes_over_what_cannot_be_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Training(tmp_path, FakeWatch())
-    saved(first, 13)
+    first.steps(13)
     first.run.finish()
     damage(tmp_path, 10)
     monkeypatch.setattr(CheckpointFiles, "quarantine", full)
@@ -200,7 +192,7 @@ def test_resuming_passes_over_what_cannot_be_set_aside(tmp_path: Path, monkeypat
 def test_resuming_after_a_rollback_stays_on_the_surviving_line(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 12)
+    training.steps(12)
     act(watch, training, SkipRange(7), Rollback(checkpoint_at(watch, 5), 5), LrFactor(0.5))
     training.run.finish()
     assert [manifest.step for manifest in files(tmp_path).manifests()] == [5, 10]
@@ -216,9 +208,9 @@ def test_resuming_after_a_rollback_stays_on_the_surviving_line(tmp_path: Path) -
 def test_the_factor_survives_a_resume(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 2)
+    training.steps(2)
     act(watch, training, LrFactor(0.5))
-    saved(training, 5)
+    training.steps(5)
     rate = training.optimizer.param_groups[0]["lr"]
     training.run.finish()
     assert watch.events(LearningRateChanged)
@@ -274,7 +266,7 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path: Path, monkeyp
     monkeypatch.setattr(torch, "save", full)
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 12)
+    training.steps(12)
     training.run.finish()
     assert training.run.stats()["notice_save_failed"] == 2
     assert not list(checkpoint_folder(tmp_path, "run").glob(".*.new"))
@@ -290,7 +282,7 @@ def test_a_run_name_is_one_folder_below_the_root(tmp_path: Path, name: str) -> N
 def test_no_failure_of_an_action_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 7)
+    training.steps(7)
     name = checkpoint_at(watch, 5)
 
     def failing(*_: object) -> None:
@@ -314,7 +306,7 @@ def test_no_failure_of_an_action_ends_the_training(tmp_path: Path, monkeypatch: 
 def test_a_disk_that_fills_up_in_an_action_costs_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch)
-    saved(training, 7)
+    training.steps(7)
     name = checkpoint_at(watch, 5)
     watch.act([SkipRange(6), Rollback(name, 5)])
     latch(training)

@@ -11,7 +11,6 @@ from torch.utils.data import TensorDataset
 
 from holter.schemas.control import SkipRange
 from tests.producers.torch.loops import Training
-from tests.producers.torch.test_recovery import saved
 from tests.producers.torch.test_rollback import rolled_back
 from tests.producers.watch import FakeWatch
 
@@ -29,7 +28,7 @@ def make_loader(num_batches: int = 6, **settings: Any) -> Any:
 def test_going_back_replays_the_same_batches(tmp_path: Path, steps: int, num_batches: int) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, loader=make_loader(num_batches))
-    saved(training, steps)
+    training.steps(steps)
     first = {step: loss for step, loss in training.losses.items() if step > 5}
     batches = training.seen[5:]
     rolled_back(watch, training)
@@ -46,7 +45,7 @@ def test_a_new_process_goes_on_with_the_same_batches(tmp_path: Path) -> None:
     whole = Training(tmp_path / "whole", None, loader=make_loader(8))
     whole.steps(20)
     first = Training(tmp_path, None, loader=make_loader(8))
-    saved(first, 13)
+    first.steps(13)
     torch.manual_seed(99)
     second = Training(tmp_path, None, loader=make_loader(8), resume=True)
     second.steps(10)
@@ -57,7 +56,7 @@ def test_a_new_process_goes_on_with_the_same_batches(tmp_path: Path) -> None:
 def test_bad_data_is_left_out_on_replay(tmp_path: Path) -> None:
     watch = FakeWatch()
     training = Training(tmp_path, watch, loader=make_loader(20))
-    saved(training, 8)
+    training.steps(8)
     fifth = training.seen[5]
     rolled_back(watch, training, SkipRange(6))
     bad = {float(each[0, 0]) for each in training.seen[6:]}
