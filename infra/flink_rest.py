@@ -43,6 +43,11 @@ class Job:
         """Whether every task runs, not only the job."""
         return self.state == "RUNNING" and self.num_tasks > 0 and self.num_running_tasks == self.num_tasks
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether it was started and some task does not run yet, such as one that restores or starts Python."""
+        return self.state == "RUNNING" and not self.is_running
+
 
 @dataclass(frozen=True)
 class FlinkRest:
@@ -90,14 +95,16 @@ class FlinkRest:
         self._call(f"/jobs/{job_id}?mode=cancel", method="PATCH")
 
     def stop_with_savepoint(self, job_id: str, directory: str | None, deadline_seconds: float) -> str:
-        """Stops a job and returns where its savepoint lies.
+        """Stops a job and returns where its savepoint lies. One whose tasks are still starting is waited for.
 
         Raises:
             FlinkRefused: the savepoint failed; the job goes on as before.
         """
+        deadline = time.monotonic() + deadline_seconds
+        while (job := self.job(job_id)) and job.is_starting and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
         body = {"targetDirectory": directory, "drain": False}
         trigger = self._call(f"/jobs/{job_id}/stop", method="POST", body=body)["request-id"]
-        deadline = time.monotonic() + deadline_seconds
         while time.monotonic() < deadline:
             answer = self._call(f"/jobs/{job_id}/savepoints/{trigger}")
             if answer["status"]["id"] == "COMPLETED":

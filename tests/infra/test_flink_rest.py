@@ -105,6 +105,16 @@ def test_stop_waits_for_the_savepoint(flink: FakeFlink) -> None:
     assert flink.bodies == [{"targetDirectory": "file:///sp", "drain": False}]
 
 
+def test_stop_waits_for_the_tasks_to_run(flink: FakeFlink) -> None:
+    starting = {"jobs": [job("b2", "holter-watch[x]", "RUNNING", num_running=1)]}
+    flink.answers["/jobs/overview"] = [(200, starting), (200, starting), (200, JOBS)]
+    flink.answers["/jobs/b2/stop"] = [(202, {"request-id": "r"})]
+    done = {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/sp/1"}}
+    flink.answers["/jobs/b2/savepoints/r"] = [(200, done)]
+    assert FlinkRest(flink.address).stop_with_savepoint("b2", None, 10) == "file:/sp/1"
+    assert len(flink.answers["/jobs/overview"]) == 1
+
+
 def test_a_failed_savepoint_is_said_with_its_cause(flink: FakeFlink) -> None:
     flink.answers["/jobs/b2/stop"] = [(202, {"request-id": "r"})]
     cause = {"failure-cause": {"stack-trace": "java.io.IOException: disk full\n\tat x"}}

@@ -140,7 +140,7 @@ def test_a_job_is_shipped_and_goes_on_from_its_savepoint(
     assert {job["job_id"]: job["name"] for job in listed}[job_id] == "holter-signals[]"
     folder = f"file://{tmp_path}/savepoints"
     stopped = run_cli("jobs", "stop", "signals", "--jobmanager", rest, "--savepoint", "--to", folder, **away)
-    assert stopped.stdout.strip().startswith(f"file:{tmp_path}/savepoints")
+    assert stopped.stdout.strip().startswith(f"file:{tmp_path}/savepoints"), stopped.stderr
     resumed = run_cli("jobs", "submit", "signals", *_target(stack), "--from-savepoint", stopped.stdout.strip(), **away)
     assert resumed.exit_code == 0, resumed.stderr
     assert FlinkRest(rest).restored_from(resumed.stdout.strip()) == stopped.stdout.strip()
