@@ -17,6 +17,7 @@ from holter.jobs.direct_call import answer_directly
 from holter.jobs.frames import HEAD_BYTES, MAX_OUTPUT_KEY_BYTES, build_output, parse, split, unpack_lengths
 from holter.pipeline.core.journal import Journaled
 from holter.pipeline.core.operator import Operator, Output
+from holter.pipeline.core.set_aside import RunSetAside
 from holter.schemas import InvalidRecord, encode
 
 Restore = Callable[[str, bytes | None], Operator]
@@ -140,6 +141,8 @@ class KeyedOperator(KeyedProcessFunction):  # type: ignore[misc]
                 outputs = kept.journaled.take(source, frame[key_end:], self._now_ms())
             except InvalidRecord as refusal:
                 answers.append(self._set_aside(frame, refusal))
+                if isinstance(refusal, RunSetAside):
+                    answers += _output_frames(refusal.outputs)
             else:
                 if outputs:
                     answers += _output_frames(outputs)

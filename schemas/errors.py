@@ -15,8 +15,9 @@ Reason = Literal[
     "bad_signature",
     "unknown_key_id",
     "wrong_role",
+    "defect",
 ]
-"""Why a record was refused; a closed set, so that it can label a counter."""
+"""Why a record was set aside; a closed set, so that it can label a counter. At a ``defect`` the reader is to blame."""
 
 
 class InvalidRecord(Exception):

@@ -35,7 +35,7 @@ def stabilisers(
     jobs: Annotated[int, typer.Option(min=1, help="Processes; each uses one core.")] = max(1, os.cpu_count() or 1),
     cost: Annotated[
         bool,
-        typer.Option("--cost", help="Instead, what each adds to a training step at 30 M parameters (half an hour)."),
+        typer.Option("--cost", help="Instead, what each adds to a training step at 30 M parameters (five minutes)."),
     ] = False,
     show_only: Annotated[bool, typer.Option("--show", help="Show what there is, compute nothing.")] = False,
     with_json: Annotated[bool, typer.Option("--json", help="End with one JSON object on the last line.")] = False,
@@ -63,7 +63,7 @@ def stabilisers(
 
 
 def _measure_cost(setting: CostSetting, console: Console, with_json: bool) -> None:
-    measured = measure(setting, lambda name: console.print(f"measuring {name}", highlight=False))
+    measured = measure(setting, lambda said: console.print(said, highlight=False))
     console.print(table(measured))
     if with_json:
         print(json.dumps({figure.name: figure.value for figure in measured}))

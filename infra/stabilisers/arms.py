@@ -39,8 +39,8 @@ class Arm:
         return self.make_optimizer(model, rates)
 
 
-def _clipper(key: str, label: str, name: str, **options: Any) -> Arm:
-    origin = clip.CLIPPERS[name].origin
+def _clipper(key: str, label: str, name: str, origin: str = "", **options: Any) -> Arm:
+    origin = origin or clip.CLIPPERS[name].origin
     return Arm(key, label, "gradient clipper", lambda model: clip.make(name, **options), origin=origin)
 
 
@@ -59,7 +59,8 @@ ARMS: dict[str, Arm] = {
     for arm in (
         Arm("none", "unclipped", "nothing", origin=""),
         _clipper("globalgc", "GlobalGC 1.0", "globalgc"),
-        _clipper("agc", "AGC .01, head too", "agc"),  # tied to the embedding, which must not go unclipped
+        Arm("agc", "AGC .01", "gradient clipper", lambda model: clip.make("agc", exclude=[model.tokens.weight])),
+        _clipper("agc-all", "AGC .01, head too", "agc", origin="report-variant"),
         _clipper("adagc", "AdaGC .99/1.04", "adagc", warmup_steps=25),
         _clipper("zclip", "ZClip, no cap", "zclip", max_norm=None),
         _clipper("ema-mad", "EMA-MAD", "ema_mad"),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 CLAIMS: dict[str, str] = {
     "globalgc": "test loss 2.90 → 2.33, spikes 12 → 6 at lr 1e-3 (ZClip's table); 3 spikes in 9k steps (AdaGC's)",
     "agc": "NFNet-F1 as good as EffNet-B7, 8.7× faster (2102.06171); for SGD and batches of 4096",
+    "agc-all": "the authors leave the last layer unclipped; tied to the embedding, that leaves both",
     "adagc": "spike score .0333 % → 0, Llama-2 7B; zero-shot 49.69 → 51.01 (2502.11034)",
     "zclip": "test loss 2.33 → 2.18, spikes 6 → 0 at lr 1e-3, Llama 1B (2504.02507)",
     "ema-mad": "nobody's paper",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from holter.pipeline.core.operator import KeyedState, Operator, Output
+from holter.pipeline.core.set_aside import RunSetAside
 from holter.schemas import InvalidRecord
 
 MAX_INPUTS = 64
@@ -29,7 +29,7 @@ class Journaled:
         restore: makes the operator from the last snapshot, or a new one from None.
     """
 
-    __slots__ = ("_index", "_num_bytes", "_num_inputs", "_operator", "_pending", "_sources")
+    __slots__ = ("_index", "_num_bytes", "_num_inputs", "_operator", "_pending", "_sources", "_unsaid")
 
     def __init__(self, sources: Sequence[str], restore: Callable[[bytes | None], Operator], state: KeyedState) -> None:
         self._sources = tuple(sources)
@@ -37,6 +37,7 @@ class Journaled:
         self._num_inputs = 0
         self._num_bytes = 0
         self._pending: list[bytes] = []
+        self._unsaid: list[Output] = []
         self._operator = restore(state.read_snapshot())
         for entry in state.read_journal():
             self._replay(entry)
@@ -46,22 +47,35 @@ class Journaled:
         return self._operator
 
     def update(self, source: str, value: bytes, now: int, state: KeyedState) -> list[Output]:
-        """Takes one record and writes it down. Raises InvalidRecord as the operator does; nothing is recorded then."""
-        outputs = self.take(source, value, now)
-        self.commit(state)
-        return outputs
+        """Takes one record and writes it down; raises as :meth:`take` does."""
+        try:
+            return self.take(source, value, now)
+        finally:
+            self.commit(state)
 
     def take(self, source: str, value: bytes, now: int) -> list[Output]:
         """Takes one record, to be written down by :meth:`commit`, which has to come before the outputs leave.
 
-        Raises InvalidRecord as the operator does; nothing is recorded then.
+        Raises:
+            InvalidRecord: as the operator does; nothing is recorded then.
+            RunSetAside: it is recorded, its outputs are to leave, and the record is to be set aside.
         """
-        outputs = self._operator.update(source, value, now)
+        try:
+            outputs = self._operator.update(source, value, now)
+        except RunSetAside:
+            self._note(source, value, now)
+            self._num_inputs = MAX_INPUTS  # written whole: a restore, or another release, need not meet the defect
+            raise
+        self._note(source, value, now)
+        if self._unsaid:
+            outputs, self._unsaid = self._unsaid + outputs, []
+        return outputs
+
+    def _note(self, source: str, value: bytes, now: int) -> None:
         self._pending.append(_HEAD.pack(self._index[source], now, len(value)))
         self._pending.append(value)
         self._num_inputs += 1
         self._num_bytes += _HEAD.size + len(value)
-        return outputs
 
     def commit(self, state: KeyedState) -> None:
         """Writes down what was taken since the last time."""
@@ -73,15 +87,26 @@ class Journaled:
 
     def on_timer(self, now: int, state: KeyedState) -> list[Output]:
         """A timer is rare and may end the key: the state is written whole."""
-        outputs = self._operator.on_timer(now)
+        try:
+            outputs = self._operator.on_timer(now)
+        except RunSetAside as defect:
+            outputs = defect.outputs
         self._snapshot(state)
         return outputs
 
     def deadline(self) -> int | None:
         return self._operator.deadline()
 
+    def to_bytes(self) -> bytes:
+        """The whole state of the operator."""
+        try:
+            return self._operator.to_bytes()
+        except RunSetAside as defect:
+            self._unsaid += defect.outputs
+            return self._operator.to_bytes()
+
     def _snapshot(self, state: KeyedState) -> None:
-        state.write_snapshot(None if self._operator.is_over() else self._operator.to_bytes())
+        state.write_snapshot(None if self._operator.is_over() else self.to_bytes())
         state.clear_journal()
         self._pending.clear()
         self._num_inputs = 0
@@ -92,7 +117,11 @@ class Journaled:
         while start < len(entry):
             source, now, num_bytes = _HEAD.unpack_from(entry, start)
             start += _HEAD.size + num_bytes
-            with suppress(InvalidRecord):  # it was valid then; the key that a person signed with may be gone since
+            try:
                 self._operator.update(self._sources[source], entry[start - num_bytes : start], now)
+            except RunSetAside as defect:  # only after a change of release, else it had been written whole
+                self._unsaid += defect.outputs
+            except InvalidRecord:  # it was valid then; the key that a person signed with may be gone since
+                pass
             self._num_inputs += 1
         self._num_bytes += len(entry)

@@ -20,7 +20,9 @@ class StateVersionError(Exception):
 class Operator(Protocol):
     """Everything that is known about one key. Deterministic: the same inputs give the same outputs and bytes.
 
-    Times are milliseconds of the runtime's processing time, passed in.
+    Times are milliseconds of the runtime's processing time, passed in. ``update``, ``on_timer`` and ``to_bytes`` may
+    raise :class:`~holter.pipeline.core.set_aside.RunSetAside` in place of any other error: the operator has changed
+    to a sound state, and goes on.
     """
 
     def update(self, source: str, value: bytes, now: int) -> list[Output]:

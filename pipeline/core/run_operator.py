@@ -16,6 +16,7 @@ from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_fr
 from holter.pipeline.core.decisions import DecisionStage, DecisionState
 from holter.pipeline.core.intake import Intake, IntakeState
 from holter.pipeline.core.operator import Operator, Output, StateVersionError
+from holter.pipeline.core.set_aside import Defect, RunSetAside, defect_signal, describe
 from holter.pipeline.core.signals import SignalSettings, SignalStage, SignalState
 from holter.pipeline.core.silence import Arrivals, SilenceStage, SilenceState
 from holter.pipeline.core.steps import StepRecord, steps_of
@@ -23,7 +24,7 @@ from holter.pipeline.core.windows import WindowStage, WindowState
 from holter.schemas import InvalidRecord, Key, Keyring, codec, encode, topics
 from holter.schemas.commands import Command, HoldState
 from holter.schemas.control import Action, Health
-from holter.schemas.signals import Signal
+from holter.schemas.signals import Signal, SignalPhase
 from holter.schemas.telemetry import Ack, BadGradient, Finished, MetricBatch, RunEvent, Started, Telemetry
 from holter.schemas.topics import Topic, check_key
 from holter.schemas.windows import WindowStat
@@ -34,6 +35,8 @@ READ_VERSIONS = (1, STATE_VERSION)
 IDLE_MS = 7 * 86_400_000
 FINISHED_MS = 3_600_000
 TOMBSTONE_MS = 90 * 86_400_000
+
+_SIGNED = {topic.name: topic for topic in (topics.COMMANDS, topics.HOLDS)}
 
 Derived = WindowStat | Signal | msgspec.Struct
 
@@ -113,6 +116,8 @@ class RunState(Struct, omit_defaults=True):
     silence: SilenceState | None = None
     held_since: int = 0
     """When a hold that still stands was signed: it outlives all else that was known of the run."""
+    defect: Defect | None = None
+    """Of an attempt that is judged no more."""
 
 
 class _Version(Struct):
@@ -152,6 +157,7 @@ class RunOperator:
         self._finished_at = state.finished_at if state else None
         self._is_tombstone = state.is_tombstone if state else False
         self._is_over = False
+        self._defect = state.defect if state else None
         self._intake = Intake(state.intake if state else None)
         if state is not None:
             self._intake.state.attempt = state.attempt
@@ -163,15 +169,27 @@ class RunOperator:
             if record.project != self._project or record.run != self._run or "/" in record.run:
                 check_key(self._key, record)
             self._last_arrival = now
-            return self._telemetry(record, now)
-        if source == topics.COMMANDS.name:
-            return self._command(self._opened(value, topics.COMMANDS), now)
-        if source == topics.HOLDS.name:
-            return self._command(self._opened(value, topics.HOLDS), now)
-        return []
+            try:
+                return self._telemetry(record, now)
+            except Exception as error:
+                raise self._set_aside(error, now, record.seq) from error
+        topic = _SIGNED.get(source)
+        if topic is None:
+            return []
+        command = self._opened(value, topic)
+        try:
+            return self._command(command, now)
+        except Exception as error:
+            raise self._set_aside(error, now) from error
 
     def on_timer(self, now: int) -> list[Output]:
         """Says that a run fell silent; forgets one that ended long ago but for its attempt, and later that, too."""
+        try:
+            return self._on_timer(now)
+        except Exception as error:
+            raise self._set_aside(error, now) from error
+
+    def _on_timer(self, now: int) -> list[Output]:
         told = self._emit(self._silence.fell_silent(now)) if self._silence is not None else []
         deadline = self._forgotten_at()
         if deadline is None or now < deadline:
@@ -205,38 +223,77 @@ class RunOperator:
         return self._is_over
 
     def to_bytes(self) -> bytes:
+        try:
+            return _ENCODE(self._state())
+        except Exception as error:
+            raise self._set_aside(error, self._last_arrival) from error
+
+    def _state(self) -> RunState:
         attempt = self._intake.state.attempt
         state = RunState(STATE_VERSION, attempt, self._last_arrival, self._finished_at, self._is_tombstone)
         state.held_since = self._held_since()
+        state.defect = self._defect
         if not self._is_tombstone:
             state.intake = self._intake.state
             state.windows = self._windows.state if self._windows else None
             state.signals = self._signals.state() if self._signals else None
             state.decisions = self._decisions.state() if self._decisions else None
             state.silence = self._silence.state() if self._silence else None
-        return _ENCODE(state)
+        return state
 
     def _build_stages(self, state: RunState | None) -> None:
-        deployment = self._deployment
-        project, run = self._project, self._run
         kept = state or RunState(STATE_VERSION, -1, 0, None, False)
-        self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
-        self._signals = SignalStage(project, run, deployment.settings, kept.signals) if deployment.has_signals else None
-        self._silence = (
-            SilenceStage(project, run, self._arrivals, state=kept.silence) if deployment.has_signals else None
-        )
+        self._build_judging(kept)
+        deployment = self._deployment
         self._decisions = (
-            DecisionStage(project, run, deployment.policy, deployment.issuer_epoch, state=kept.decisions)
+            DecisionStage(self._project, self._run, deployment.policy, deployment.issuer_epoch, state=kept.decisions)
             if deployment.has_decisions
             else None
         )
         if self._decisions is not None and kept.held_since:
             self._decisions.safety.held(True, kept.held_since)
 
+    def _build_judging(self, kept: RunState) -> None:
+        deployment = self._deployment
+        project, run = self._project, self._run
+        self._windows = WindowStage(project, run, kept.windows) if deployment.has_windows else None
+        self._signals = SignalStage(project, run, deployment.settings, kept.signals) if deployment.has_signals else None
+        self._silence = (
+            SilenceStage(project, run, self._arrivals, state=kept.silence) if deployment.has_signals else None
+        )
+
     def _held_since(self) -> int:
         if self._decisions is None or not self._decisions.safety.state.on_hold:
             return 0
         return self._decisions.safety.state.hold_ts
+
+    def _set_aside(self, error: Exception, now: int, seq: int = 0) -> RunSetAside:
+        """From now on nothing is judged in this attempt; the stages, which may be in any state, are built anew."""
+        detail, intake = describe(error), self._intake.state
+        self._build_judging(RunState(STATE_VERSION, -1, 0, None, False))
+        if self._defect is not None and self._defect.attempt == intake.attempt:
+            return RunSetAside(detail, [])
+        told = self._end_defect(now)
+        self._defect = Defect(intake.attempt, intake.judged_rank, intake.last_step, seq, now, detail)
+        return RunSetAside(detail, self._emit([*told, *self._tell_defect(self._defect, "open")]))
+
+    def _end_defect(self, now: int) -> list[Derived]:
+        """The attempt that was set aside is over."""
+        defect, self._defect = self._defect, None
+        return self._tell_defect(msgspec.structs.replace(defect, ts=now), "close") if defect is not None else []
+
+    def _tell_defect(self, defect: Defect, phase: SignalPhase) -> list[Derived]:
+        return [defect_signal(self._project, self._run, defect, phase)] if self._deployment.has_signals else []
+
+    def _unjudged(self, record: Telemetry) -> None:
+        """Of a run that is set aside, what concerns treatment is noted: capabilities, checkpoints and answers."""
+        if isinstance(record, RunEvent):
+            if isinstance(record.event, Finished):
+                self._finished_at = self._last_arrival
+            if self._decisions is not None:
+                self._decisions.on_event(record)
+        elif self._decisions is not None and isinstance(record, Ack):
+            self._decisions.on_ack(record, None)
 
     def _telemetry(self, record: Telemetry, now: int) -> list[Output]:
         intake = self._intake
@@ -245,6 +302,9 @@ class RunOperator:
             return self._emit(self._conflict(record.attempt, now)) if intake.state.has_conflict > had_conflict else []
         self._is_tombstone = False
         derived: list[Derived] = [] if record.attempt == previous else self._begin_attempt(record)
+        if self._defect is not None and self._defect.attempt == record.attempt:
+            self._unjudged(record)
+            return []
         if self._silence is not None and record.live:
             derived += self._silence.arrived(record, now)
             if had_conflict and record.attempt != previous:
@@ -257,6 +317,8 @@ class RunOperator:
             self._event(record, now, derived)
         elif self._decisions is not None and self._signals is not None and isinstance(record, Ack):
             self._decisions.on_ack(record, self._signals.incident)
+        if self._defect is not None:
+            derived = self._end_defect(now) + derived
         return self._emit(derived) if derived else []
 
     def _conflict(self, attempt: int, now: int) -> list[Derived]:
@@ -321,7 +383,8 @@ class RunOperator:
     def _command(self, command: Command | HoldState, now: int) -> list[Output]:
         if self._decisions is None or self._signals is None:
             return []
-        self._decisions.safety.is_blind = self._silence is not None and self._silence.is_blind
+        is_blind = self._silence is not None and self._silence.is_blind
+        self._decisions.safety.is_blind = is_blind or self._defect is not None
         return self._emit(self._decisions.on_command(command, self._signals, now))
 
     def _emit(self, derived: Sequence[Derived]) -> list[Output]:

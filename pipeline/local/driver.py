@@ -10,6 +10,7 @@ from holter.pipeline.core.journal import Journaled
 from holter.pipeline.core.memory_state import MemoryState
 from holter.pipeline.core.operator import KeyedState, Output
 from holter.pipeline.core.run_operator import Deployment, restore
+from holter.pipeline.core.set_aside import RunSetAside
 from holter.schemas import InvalidRecord, encode, topics
 from holter.schemas.dead_letter import MAX_KEPT_BYTES, DeadLetter
 from holter.schemas.topics import Topic
@@ -35,7 +36,7 @@ class Judge:
         self._operators: dict[str, Journaled] = {}
 
     def handle(self, message: Message, now: int) -> None:
-        """Judges one message; what cannot be read goes to the dead letters."""
+        """Judges one message; what cannot be read, or judged, goes to the dead letters."""
         try:
             key = _key(message)
             if message.value is None:
@@ -44,6 +45,8 @@ class Judge:
             self._say(operator.update(message.topic, message.value, now, self._states[key]))
         except InvalidRecord as error:
             self._set_aside(message, error)
+            if isinstance(error, RunSetAside):
+                self._say(error.outputs)
 
     def fire_timers(self, now: int) -> None:
         """Calls the operators whose deadline has come."""
@@ -56,7 +59,7 @@ class Judge:
 
     def snapshots(self) -> dict[str, bytes]:
         """The whole state of every key that was met."""
-        return {key: operator.operator.to_bytes() for key, operator in self._operators.items()}
+        return {key: operator.to_bytes() for key, operator in self._operators.items()}
 
     def load(self, key: str) -> Journaled:
         """The operator of a key from its state.

@@ -17,6 +17,7 @@ from holter.producers.run import Run
 from holter.producers.torch.capabilities import Abilities
 from holter.producers.torch.learning_rate import LearningRateFactor
 from holter.producers.torch.measures import StepMeasures, learning_rate_of
+from holter.producers.torch.memory_copies import bytes_of_gib
 from holter.producers.torch.moments import can_reset
 from holter.producers.torch.onward_data import OnwardData
 from holter.producers.torch.parallelism import meet
@@ -67,6 +68,8 @@ class Hooks:
         checkpoints: str | Path | None = "checkpoints/",
         checkpoint_every: int = 50,
         keep: int = 3,
+        memory_every: int = 0,
+        memory_gib: float = 1.0,
         allow: Iterable[EffectName] = ("nan_guard",),
         autonomy: Mapping[EffectName, Autonomy] | None = None,
         accumulate: int = 1,
@@ -87,7 +90,7 @@ class Hooks:
         self._applied: bool | torch.Tensor = True
         self._tells_loss = False
         self._num_losses = self._num_open = 0
-        same = (sorted(self._allow), accumulate, checkpoint_every, update_norm)
+        same = (sorted(self._allow), accumulate, checkpoint_every, memory_every, update_norm)
         self._across = meet(run, model, self._parameters, same, patience_seconds)
         self._prepare_measures(update_norm, accumulate)
         self._data = OnwardData()
@@ -96,9 +99,11 @@ class Hooks:
             model, self._optimizer, scheduler, self._scaler, self._learning_rate, self._data, None,
             self._across.ranks.num_ranks,
         )  # fmt: skip
-        saves = self._across.ranks.is_armed and self._objects.can_be_saved
-        root = None if checkpoints is None else Path(checkpoints)
-        settings = CheckpointSettings(root, saves, self._across.shares_weights, checkpoint_every, keep)
+        settings = CheckpointSettings(
+            None if checkpoints is None else Path(checkpoints),
+            self._across.ranks.is_armed and self._objects.can_be_saved,
+            self._across.shares_weights, checkpoint_every, keep, memory_every, bytes_of_gib(memory_gib),
+        )  # fmt: skip
         self._recovery = Recovery(run, self._objects, settings, self._across.ranks)
         self._recovery.step = self._step_at_update = last_step
         self._is_stopped = False

@@ -8,6 +8,7 @@ import msgspec
 
 from holter.jobs.keyed import Restore
 from holter.pipeline.core.operator import Output
+from holter.pipeline.core.set_aside import RunSetAside
 from holter.schemas import InvalidRecord
 
 ECHOES, DEAD_LETTERS = 0, 1
@@ -16,7 +17,7 @@ TIMER_DELAY_MS = 200
 
 class Echo(msgspec.Struct):
     """Outputs are ``what:count:checksum``; the value ``timer`` asks for a timer, ``end`` for one
-    after which the key is over, and ``refuse`` is refused."""
+    after which the key is over, ``refuse`` is refused, and ``break`` meets a defect."""
 
     key: str
     count: int = 0
@@ -28,6 +29,8 @@ class Echo(msgspec.Struct):
     def update(self, source: str, value: bytes, now: int) -> list[Output]:
         if value == b"refuse":
             raise InvalidRecord("malformed", "asked for")
+        if value == b"break":
+            raise RunSetAside("broken", self._echo(b"broken"))
         if value == b"timer":
             self.wanted_ms = now + TIMER_DELAY_MS
         self.ends = value == b"end"

@@ -101,6 +101,19 @@ def test_refused_record_among_others_is_set_aside_alone(runtime: Runtime) -> Non
     assert runtime.send("p/r", b"2")[0][2] == undisturbed[2]
 
 
+def test_a_defect_sets_its_record_aside_and_is_not_met_again(runtime: Runtime) -> None:
+    first, letter, told, second = runtime.send_together("p/r", b"0", b"break", b"1")
+    assert (letter[0], codec.dead_letters.decode(letter[2]).reason) == (DEAD_LETTERS, "defect")
+    assert [echo[2].split(b":")[:2] for echo in (first, told, second)] == [
+        [b"a/0", b"1"],
+        [b"broken", b"2"],
+        [b"a/1", b"3"],
+    ]
+    assert not any(runtime.flink.lists.values())
+    runtime.restart()
+    assert runtime.send("p/r", b"2")[0][2].startswith(b"a/2:4:")
+
+
 def test_records_that_came_together_are_written_down_once(runtime: Runtime) -> None:
     runtime.send_together("p/r", b"0", b"1", b"2")
     assert [len(entries) for entries in runtime.flink.lists.values()] == [1]

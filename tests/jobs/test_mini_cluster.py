@@ -137,11 +137,12 @@ def test_job_survives_a_kill(bootstrap: str, flink_environ: dict[str, str], mode
     for key, value in ((None, b"x"), (b"\xff\xfe", b"x"), (b"k" * 300, b"x"), (b"p/dead", None)):
         topics.send("b", key, value)
     topics.send("b", b"p/dead", b"refuse")
+    topics.send("b", b"p/dead", b"break")
     topics.send("b", b"p/dead", b"x" * (MAX_RECORD_BYTES + 1))
     topics.send_numbers(range(200))
 
     with Job(flink_environ, log, **options) as job:
-        topics.read_until(job, r0=100, r1=100, timer=2, dead=6)
+        topics.read_until(job, r0=100, r1=100, timer=2, dead=7)
         await_next_checkpoint(checkpoints)
         topics.send_numbers(range(200, 220))
         topics.read_until(job, r0=110, r1=110)
@@ -162,6 +163,7 @@ def test_job_survives_a_kill(bootstrap: str, flink_environ: dict[str, str], mode
         "the record has no value",
         "the value is too long",
         "asked for",
+        "broken",
     }
     assert all(letter.topic == f"{mode}-b" for letter in topics.dead)
     assert MAX_RECORD_BYTES + 1 in {letter.num_bytes for letter in topics.dead}

@@ -372,10 +372,11 @@ class MetricView:
 
     def _set_allowance(self) -> None:
         """Scores that are not even about zero, as with every fourth record of a harder task, must not add up."""
-        cap, center, inverse = self._settings.drift_cap, self._center, self._inverse
+        cap, center = self._settings.drift_cap, self._center
         sample = self._ordered[_SAMPLE_EVERY >> 1 :: _SAMPLE_EVERY]
-        mean = sum(min(cap, (residual - center) * inverse) for residual in sample) / max(1, len(sample))
-        self._allowance = self._settings.drift_allowance + max(0.0, mean)
+        num_below = bisect_left(sample, center + cap * self._scale)
+        total = (sum(sample[:num_below]) - num_below * center) * self._inverse + cap * (len(sample) - num_below)
+        self._allowance = self._settings.drift_allowance + max(0.0, total / max(1, len(sample)))
 
     def _forget_lags(self) -> None:
         self._levels.forget_lags()

@@ -180,6 +180,25 @@ def test_a_rollback_restores_all_but_the_data(tmp_path: Path) -> None:
     assert watch.values("train/loss", attempts[1])[6] == pytest.approx(loop.losses[9])
 
 
+def test_going_back_to_a_copy_in_memory_needs_no_file(tmp_path: Path) -> None:
+    watch = FakeWatch()
+    loop = Loop(tmp_path, watch, memory_every=10, checkpoint_every=0)
+    loop.steps(10)
+    kept = loop.weights()
+    saved = await_(lambda: watch.events(CheckpointSaved), "a copy")[0].event
+    assert isinstance(saved, CheckpointSaved)
+    assert saved.tier == "memory"
+    loop.steps(2)
+    watch.act([Rollback(saved.checkpoint, 10)])
+    latched(loop)
+    loop.step()
+    assert loop.hooks.last_step == 10
+    assert all(map(torch.equal, kept, loop.weights()))
+    loop.run.finish()
+    assert watch.acks()[0].status == "applied"
+    assert not list(tmp_path.rglob("*.pt"))
+
+
 def test_a_second_rollback_skips_only_what_came_after_the_first(tmp_path: Path) -> None:
     watch = FakeWatch()
     loop = Loop(tmp_path, watch)
