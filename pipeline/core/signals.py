@@ -73,7 +73,8 @@ class SignalStage:
         self.recent.update(record)
         self._last = record
         tracker = self.tracker
-        evidence = self._detectors.update(record, tracker.state.open is not None)
+        incident = tracker.state.open
+        evidence = self._detectors.update(record, incident.id if incident is not None else "")
         signals = self._begin_run(record) if self._detectors.began_run else []
         if evidence or tracker.state.open is not None:
             signals += self._track(record, evidence)

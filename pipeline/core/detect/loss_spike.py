@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holter.pipeline.core.detect.evidence import Evidence
 from holter.pipeline.core.detect.exceedances import Exceedances
+from holter.pipeline.core.detect.passed_highs import PassedHighs
 from holter.pipeline.core.detect.phase import Phase
 from holter.pipeline.core.detect.reading import Reading
 from holter.schemas.bounds import Severity
@@ -23,6 +24,8 @@ class LossSpikeSettings:
     single_score: float = 4.5
     """In a coarse log one record beyond this is."""
     single_size: float = 0.15
+    most_smaller: float = 2.5
+    """So many times less will do where it is that many times, and as much again, beyond what is asked below."""
     single_widening: float = 40.0
     """In a young log it takes more: the factor is 1 + this / records."""
     single_beyond: float = 1.64
@@ -31,21 +34,32 @@ class LossSpikeSettings:
     """where noise has heavy tails; beyond this score that is not asked."""
     company_chance: float = 2e-4
     drift_size: float = 0.05
+    high: float = 3.0
+    """Scores beyond this are remembered where they led to nothing."""
 
 
 class LossSpike:
-    def __init__(self, metric: str, settings: LossSpikeSettings, seen: Exceedances) -> None:
+    def __init__(self, metric: str, settings: LossSpikeSettings, seen: Exceedances, passed: PassedHighs) -> None:
         self._metric = metric
         self._settings = settings
         self.seen = seen
+        self.passed = passed
 
     def judge(self, reading: Reading, step: int, count: int, phase: Phase) -> Evidence | None:
         """Says whether a reading, by itself or with those before it, is a spike."""
-        settings = self._settings
-        size = phase.relative(reading.value - reading.level, reading.level)
         if self._lasts(reading, phase):
             excess = reading.drift if reading.drift > 1.0 and reading.rise > 1.0 else 1.0
             return self._evidence(reading, self.seen.first_step(step, count), reading.base, "drift", excess)
+        item = self._stands_out(reading, step, count, phase)
+        if item is not None and self.passed.is_news(count, reading.value):
+            return item
+        if reading.score > self._settings.high:
+            self.passed.note(count, reading.value)
+        return None
+
+    def _stands_out(self, reading: Reading, step: int, count: int, phase: Phase) -> Evidence | None:
+        settings = self._settings
+        size = phase.relative(reading.value - reading.level, reading.level)
         if self._keeps_company(reading, count, size):
             return self._evidence(reading, self.seen.kept[-1][1], reading.level, "company pair", 1.0)
         if size < settings.size or reading.score <= settings.score or reading.usual_gap <= 1.0:
@@ -72,10 +86,13 @@ class LossSpike:
     def _is_huge(self, reading: Reading, count: int, size: float) -> bool:
         settings = self._settings
         score = settings.single_score * (1.0 + settings.single_widening / max(1, count))
-        if reading.score <= score or size < settings.single_size or _over_single(reading) <= 1.0:
+        over = _over_single(reading)
+        if reading.score <= score or over <= 1.0:
             return False
-        is_far = _over_single(reading) * reading.usual_gap > settings.single_beyond
-        return is_far or reading.score > settings.single_certain
+        beyond = over * reading.usual_gap / settings.single_beyond
+        if size < settings.single_size / max(1.0, min(settings.most_smaller, 0.5 * beyond)):
+            return False
+        return beyond > 1.0 or reading.score > settings.single_certain
 
     def _keeps_company(self, reading: Reading, count: int, size: float) -> bool:
         """Whether a lesser score right after a spike is too much for chance by what this run does by itself."""

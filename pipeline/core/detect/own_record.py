@@ -87,10 +87,10 @@ class OwnRecord:
             self._num_company += count - self._pending_at <= _COMPANY_RECORDS
             self._pending_at = count
 
-    def forgive(self) -> None:
+    def forgive(self, is_again: bool) -> None:
         """An incident has opened: its first scores are not the run's own, unless it has many of them."""
-        if self._num_forgiven < self._settings.max_forgiven:
-            self._num_forgiven += 1
+        if is_again or self._num_forgiven < self._settings.max_forgiven:
+            self._num_forgiven += not is_again
             self._pending = self._pending_gap = 0.0
         else:
             self._commit()

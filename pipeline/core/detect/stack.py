@@ -20,6 +20,7 @@ from holter.pipeline.core.detect.loss_scale import LossScale, LossScaleSettings,
 from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
 from holter.pipeline.core.detect.nonfinite import non_finite
 from holter.pipeline.core.detect.own_record import BLOCK_RECORDS
+from holter.pipeline.core.detect.passed_highs import PassedHighs
 from holter.pipeline.core.detect.phase import Phase, PhaseSettings, PhaseState
 from holter.pipeline.core.detect.reading import Reading
 from holter.pipeline.core.detect.view import MetricView, ViewSettings
@@ -71,6 +72,9 @@ class StackState(Struct):
     habits: dict[str, float] = {}
     opening: list[str] = []
     """The rules that spoke last while no incident was open."""
+    incident: str = ""
+    """The one that opened last."""
+    loss_passed: list[tuple[int, float]] = []
 
 
 class DetectorStack:
@@ -83,7 +87,7 @@ class DetectorStack:
         self.loss = MetricView(settings.view, settings.negligible_share, kept.loss)
         self.grad = MetricView(settings.view, state=kept.grad)
         self.norm = MetricView(settings.view, state=kept.update)
-        self._spike = LossSpike(LOSS, settings.loss, Exceedances(kept.loss_seen))
+        self._spike = LossSpike(LOSS, settings.loss, Exceedances(kept.loss_seen), PassedHighs(kept.loss_passed))
         self._explosion = Explosion("grad_explosion", GRAD_NORM, settings.norms, Exceedances(kept.grad_seen))
         self._update = Explosion("update_explosion", UPDATE_NORM, settings.norms, Exceedances(kept.update_seen))
         self._divergence = Divergence(LOSS, settings.divergence, kept.divergence)
@@ -94,15 +98,21 @@ class DetectorStack:
         self._jump = LogJump(settings.jump, kept.jump)
         self._habits = Habits(settings.habits, kept.habits)
         self._opening = list(kept.opening)
+        self._incident = kept.incident
         self.began_run = False
         """The last record was the first of another run in the same log, or of an earlier part of this one."""
 
-    def update(self, record: StepRecord, in_incident: bool) -> list[Evidence]:
-        """Takes one record; what it finds is in the order update, gradient, loss, which is that of cause and effect."""
+    def update(self, record: StepRecord, incident: str = "") -> list[Evidence]:
+        """Takes one record; what it finds is in the order update, gradient, loss, which is that of cause and effect.
+
+        Args:
+            incident: the id of the one that is open, empty where none is.
+        """
         values, step = record.values, record.step
         loss, grad, norm = values.get(LOSS), values.get(GRAD_NORM), values.get(UPDATE_NORM)
+        in_incident = incident != ""
         if in_incident is not self.loss.is_suspended:
-            self._suspend(in_incident)
+            self._suspend(incident)
         found: list[Evidence] = []
         self.began_run = False
         is_finite = True
@@ -139,12 +149,16 @@ class DetectorStack:
             self._opening = sorted({item.rule for item in found if item.rule})
         return found
 
-    def _suspend(self, in_incident: bool) -> None:
+    def _suspend(self, incident: str) -> None:
         for view in self._views():
-            view.is_suspended = in_incident
-            if in_incident:
-                view.forgive()
-        if in_incident:
+            view.is_suspended = incident != ""
+        if not incident:
+            return
+        is_again = incident == self._incident
+        for view in self._views():
+            view.forgive(is_again)
+        if not is_again:
+            self._incident = incident
             self._habits.note(self._opening)
 
     def _views(self) -> tuple[MetricView, MetricView, MetricView]:
@@ -258,8 +272,12 @@ class DetectorStack:
             self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale, self._jump
         ):  # fmt: skip
             detector.restart()
+        self._forget_company()
+
+    def _forget_company(self) -> None:
         for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
             seen.kept = []
+        self._spike.passed.kept = []
 
     def settle(self) -> None:
         """An incident has ended."""
@@ -270,8 +288,7 @@ class DetectorStack:
     def rewind(self, step: int) -> None:
         for view in self._views():
             view.rewind(step)
-        for seen in (self._spike.seen, self._explosion.seen, self._update.seen):
-            seen.kept = []
+        self._forget_company()
         self._divergence.restart()
         self._loss_scale.restart()
         self._jump.rewind()
@@ -294,4 +311,6 @@ class DetectorStack:
             self._jump.stored(),
             self._habits.counts,
             self._opening,
+            self._incident,
+            self._spike.passed.kept,
         )

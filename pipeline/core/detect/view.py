@@ -314,9 +314,9 @@ class MetricView:
             self._end_drift()
             self._reference = math.inf
 
-    def forgive(self) -> None:
-        """An incident has opened."""
-        self._record.forgive()
+    def forgive(self, is_again: bool = False) -> None:
+        """An incident has opened; or the last one again, which counts as the same."""
+        self._record.forgive(is_again)
 
     def settle(self) -> None:
         """An incident has ended: what the cumulative sum gathered in it counts as no more than its limit."""

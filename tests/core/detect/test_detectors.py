@@ -21,7 +21,7 @@ def feed(
 ) -> list[Evidence]:
     found: list[Evidence] = []
     for index, row in enumerate(rows):
-        found += stack.update(StepRecord(1, 0, start + index * every, 0, 0, applied, True, dict(row)), False)
+        found += stack.update(StepRecord(1, 0, start + index * every, 0, 0, applied, True, dict(row)))
     return found
 
 
@@ -220,7 +220,7 @@ def test_a_stack_goes_on_from_its_state_in_loud_noise_too() -> None:
         if not step % 37:
             raw = msgspec.msgpack.encode(parted.state())
             parted = DetectorStack(DetectorSettings(), msgspec.msgpack.decode(raw, type=StackState))
-        assert whole.update(record, False) == parted.update(record, False)
+        assert whole.update(record) == parted.update(record)
     assert msgspec.msgpack.encode(whole.state()) == msgspec.msgpack.encode(parted.state())
 
 
