@@ -50,7 +50,9 @@ class IncidentSettings:
     stuck_closed: float = 0.1
     """it is stuck where it closed less than this share of the gap."""
     plateau_spread: float = 0.006
-    """The last 16 losses within this share of their level, and above the baseline, are a plateau."""
+    """The last 16 losses within this share of their level, and above the baseline, are a plateau,"""
+    dead_scales: float = 0.1
+    """and so are they within this share of the noise that there was, whichever way they creep."""
     flat_after_records: int = 100
     """After so many, a level that falls no longer is a new one, and the incident ends."""
     flat_scales: float = 0.3
@@ -310,6 +312,8 @@ class IncidentTracker:
         low, high, level = recent.extent()
         if math.isnan(level) or not level - incident.base_loss > max(0.02 * reference, incident.scale):
             return False
+        if high - low <= self._settings.dead_scales * incident.scale:
+            return True
         newer, older = recent.halves()
         is_flat = high - low <= self._settings.plateau_spread * abs(level)
         return is_flat and newer >= older - 0.25 * (high - low)

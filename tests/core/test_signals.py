@@ -88,7 +88,25 @@ def test_a_loss_that_stays_up_is_stuck_and_unlikely_to_recover() -> None:
     assert stage.incident.p_recover < 0.5
 
 
-@settings(max_examples=60, deadline=None)
+def test_a_loss_that_hardly_moves_any_more_is_stuck_though_it_creeps_down() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    feed(stage, [record(300 + at, 3.0 - 2e-6 * at) for at in range(20)])
+    assert stage.incident is not None
+    assert (stage.incident.state, stage.incident.p_recover < 0.5) == ("stuck", True)
+
+
+def test_one_incident_that_opens_again_and_again_does_not_hide_the_next() -> None:
+    calm, run = records(140), [2.0] * 140
+    for at in (60, 65, 70, 75, 80, 130):
+        run[at] = 4.0
+    stage = SignalStage("p", "r")
+    rows = [record(100 * at, max(loss, one.values[LOSS])) for at, (loss, one) in enumerate(zip(run, calm, strict=True))]
+    told = feed(stage, rows)
+    assert [signal.step for signal in told if signal.phase == "open"] == [6000, 13000]
+
+
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**31))
 def test_no_value_is_too_strange(seed: int) -> None:
     draw = random.Random(seed)

@@ -61,6 +61,13 @@ def test_a_spike_that_comes_again_names_the_first() -> None:
     assert (found.kind, found.onset_step, found.value) == ("loss_spike", 200, 3.0)
 
 
+def test_what_is_no_higher_than_what_led_to_nothing_is_no_spike() -> None:
+    for before, seen in ((5.0, set()), (2.0, {"loss_spike"})):
+        detectors = stack()
+        feed(detectors, [*calm(400), *losses(before), *calm(10, seed=1)])
+        assert kinds(feed(detectors, losses(4.0, 4.0), start=411)) == seen
+
+
 def test_many_small_exceedances_add_up() -> None:
     detectors = stack()
     feed(detectors, calm(500))
