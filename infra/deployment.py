@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holter.infra.code_archive import write_code_archive
-from holter.infra.errors import StackError
+from holter.infra.errors import ComponentFailed, StackError
 from holter.infra.flink_config import JOB_OPTIONS
 from holter.infra.flink_distribution import find_flink, link_jars
 from holter.infra.flink_rest import FlinkRest, Job
@@ -38,7 +38,7 @@ class Deployment:
     recovery_weights: str = ""
     checkpoint_interval_seconds: float = 10.0
     checkpoint_dir: str | None = None
-    from_savepoint: str | None = None
+    restore: Restore | None = None
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def arguments(self) -> list[str]:
@@ -74,7 +74,12 @@ def deploy(deployment: Deployment, jars: Jars) -> str:
             f"Stop it first with `holter jobs stop {deployment.job} --savepoint`"
         )
     folder = Path(tempfile.mkdtemp(prefix="holter-submit-"))
-    job_id = submit(_submission(deployment, jars, folder), folder / "conf", folder / "flink-run.log")
+    try:
+        job_id = submit(_submission(deployment, jars, folder), folder / "conf", folder / "flink-run.log")
+    except ComponentFailed as failure:
+        if deployment.restore is not None:
+            failure.last_lines.append(f"It was to go on from {deployment.restore.path}: --fresh starts without.")
+        raise
     shutil.rmtree(folder)
     return job_id
 
@@ -104,7 +109,6 @@ def stop_job(rest: FlinkRest, job: Job, savepoint_dir: str | None) -> str:
 def _submission(deployment: Deployment, jars: Jars, folder: Path) -> Submission:
     distribution = find_flink()
     link_jars(folder / "lib", distribution.jars)
-    savepoint = deployment.from_savepoint
     return Submission(
         jobmanager=deployment.jobmanager,
         script=find_job_script(deployment.job),
@@ -112,7 +116,7 @@ def _submission(deployment: Deployment, jars: Jars, folder: Path) -> Submission:
         options=deployment.options(),
         python=deployment.python,
         worker_python=deployment.worker_python,
-        restore=Restore(savepoint, claim=False) if savepoint else None,
+        restore=deployment.restore,
         code=write_code_archive(folder / "holter.zip"),
         environment={
             **deployment.environ,

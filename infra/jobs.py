@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 JobName = Literal["watch", "window_stats", "signals"]
 JOB_NAMES: tuple[JobName, ...] = get_args(JobName)
+_ON_CLUSTER = re.compile(r"holter-(\w+)\[(.*)\]")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,16 @@ def reader_arguments(bootstrap: str, prefix: str) -> list[str]:
 def name_on_cluster(job: JobName, prefix: str) -> str:
     """One job of a name and prefix is to run at a time, so both are in the name that the cluster shows."""
     return f"holter-{job}[{prefix}]"
+
+
+def job_and_prefix(on_cluster: str) -> tuple[str, str] | None:
+    """What :func:`name_on_cluster` was made of, None for another's job.
+
+    >>> job_and_prefix("holter-watch[team_a]"), job_and_prefix("Flink Streaming Job")
+    (('watch', 'team_a'), None)
+    """
+    found = _ON_CLUSTER.fullmatch(on_cluster)
+    return (found[1], found[2]) if found else None
 
 
 def next_issuer_epoch(last: int) -> int:

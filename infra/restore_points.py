@@ -8,6 +8,11 @@ from holter.infra.flink_submit import Restore
 from holter.infra.settings import HomeLayout
 
 
+def kept_name(job: str, prefix: str, stack_prefix: str) -> str:
+    """The name under which a stack keeps what a job leaves; jobs of other prefixes than its own have one each."""
+    return job if prefix == stack_prefix else f"{job}-{prefix}"
+
+
 def job_checkpoints(layout: HomeLayout, job: str) -> Path:
     return layout.checkpoints / job
 
@@ -17,7 +22,7 @@ def job_savepoints(layout: HomeLayout, job: str) -> Path:
 
 
 def newest_restore(layout: HomeLayout, job: str) -> Restore | None:
-    """None where the job has left none.
+    """Of a job by its kept name; None where it has left none.
 
     A checkpoint is claimed, so that Flink removes it when newer ones have replaced it; a savepoint stays as it was.
     """

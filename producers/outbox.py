@@ -2,63 +2,94 @@
 
 from __future__ import annotations
 
-import queue
+import threading
+import time
 from collections import deque
+from contextlib import suppress
 
 from holter.producers.handover import CountedStep, Handover, Logged
 from holter.producers.notices import Notices
 
 DEFAULT_BOUND = 10_000
 _MAX_RESCUED = 1_000
+_PAUSE_SECONDS = 0.02
+_MAX_PAUSE_SECONDS = 0.2
 
 
 class Outbox:
     """Never blocks the side that puts. When full, the oldest values go; events and acknowledgements are kept.
 
-    Any thread may put, one gets. The queue is C-implemented: putting costs well under a microsecond, and the wake of
-    a sender that waits.
+    Any thread may put, one gets. Waking the one that gets is a system call, which after a training step costs as much
+    as all the rest of a ``log``: what is put quietly is found by looking, every 20 ms while there is something.
     """
 
     def __init__(self, notices: Notices, bound: int = DEFAULT_BOUND) -> None:
         self._notices = notices
         self._bound = bound
-        self._queue: queue.SimpleQueue[Handover | None] = queue.SimpleQueue()
+        self._items: deque[Handover] = deque()
         self._rescued: deque[Handover] = deque()
+        self._bell = threading.Lock()  # a binary semaphore: locked while nobody has rung
+        self._bell.acquire()
+        self._is_woken = False
+        self._pause_seconds = _PAUSE_SECONDS
         self.num_dropped = 0
         self.closed = False
 
     def put(self, handover: Handover) -> None:
-        waiting = self._queue
-        if waiting.qsize() >= self._bound:
+        """To be taken at once."""
+        self.put_quietly(handover)
+        self._ring()
+
+    def put_quietly(self, handover: Handover) -> None:
+        """To be taken soon, or with the next :meth:`put`."""
+        items = self._items
+        if len(items) >= self._bound:
             self._make_room()
         if not self.closed:
-            waiting.put(handover)
+            items.append(handover)
 
     def wake(self) -> None:
         """Ends a :meth:`get` that waits."""
-        self._queue.put(None)
+        self._is_woken = True
+        self._ring()
 
     def get(self, timeout_seconds: float) -> Handover | None:
         """The oldest; None after the timeout or a :meth:`wake`."""
-        if self._rescued:
-            return self._rescued.popleft()
-        try:
-            return self._queue.get(timeout=timeout_seconds)
-        except queue.Empty:
-            return None
+        end = time.monotonic() + timeout_seconds
+        while (handover := self._pop()) is None:
+            left = end - time.monotonic()
+            if left <= 0 or self._is_woken:
+                self._is_woken = False
+                return None
+            if not self._bell.acquire(timeout=min(left, self._pause_seconds)):
+                self._pause_seconds = min(2 * self._pause_seconds, _MAX_PAUSE_SECONDS)
+        self._pause_seconds = _PAUSE_SECONDS
+        return handover
 
     def __len__(self) -> int:
-        return self._queue.qsize() + len(self._rescued)
+        return len(self._items) + len(self._rescued)
+
+    def _ring(self) -> None:
+        if self._bell.locked():
+            with suppress(RuntimeError):  # another thread rang meanwhile
+                self._bell.release()
+
+    def _pop(self) -> Handover | None:
+        waiting = self._rescued or self._items
+        try:
+            return waiting.popleft()
+        except IndexError:
+            return None
 
     def _make_room(self) -> None:
         """What leaves the front is older than all that stays, so putting it aside keeps the order."""
-        while self._queue.qsize() >= self._bound:
+        while len(self._items) >= self._bound:
             try:
-                oldest = self._queue.get_nowait()
-            except queue.Empty:
+                oldest = self._items.popleft()
+            except IndexError:
                 return
             if isinstance(oldest, (Logged, CountedStep)) or len(self._rescued) >= _MAX_RESCUED:
                 self.num_dropped += 1
                 self._notices.warn("dropped", "Holter's queue is full: its oldest values go; training is not affected")
-            elif oldest is not None:
+            else:
                 self._rescued.append(oldest)

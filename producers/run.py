@@ -131,8 +131,11 @@ class Run:
             return
         try:
             values = dict(metrics)
-            if not _PLAIN.issuperset(map(type, values.values())):
-                values = _without_graphs(values)
+            for value in values.values():
+                kind = type(value)
+                if kind is not float and kind is not int:
+                    values = _without_graphs(values)
+                    break
         except Exception as error:  # a stranger's mapping may raise anything
             self.notices.warn("bad_metrics", f"metrics must map names to numbers ({error}); left out")
             return
@@ -140,7 +143,8 @@ class Run:
             self._begin_alone()
         step = self._step_in_progress if step is None else step
         self._last_logged = self._last_logged + 1 if step is None else step
-        self._outbox.put(Logged(step, time.time_ns() // 1_000_000, values, commit))
+        put = self._outbox.put if commit else self._outbox.put_quietly
+        put(Logged(step, time.time_ns() // 1_000_000, values, commit))
 
     def event(self, event: Event, step: int | None = None) -> None:
         """Something that happened at ``step``, by default the last one begun."""
@@ -276,6 +280,8 @@ class Run:
         if self.num_ranks > 1 and permissions.allow:
             logger.warning("no action is applied: %d ranks could not agree on it without a Guard", self.num_ranks)
             permissions = Permissions()
+        able = ", ".join(sorted(permissions.capabilities)) or "nothing"
+        logger.info("Holter sees what this run is given by log; it can apply %s", able)
         self.begin(Beginning(self._settings.clock_ms(), permissions))
 
     def _origin(self, attempt: int) -> Origin:
@@ -376,6 +382,5 @@ def _silence_child() -> None:
 
 
 _REFLEX: EffectName = "nan_guard"
-_PLAIN = frozenset({float, int})
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_silence_child)

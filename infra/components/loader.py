@@ -24,7 +24,7 @@ class LoaderProcess(Daemon):
         settings, state = self.context.settings, self.context.state()
         command = (
             *(settings.python, "-m", "holter.pipeline.loader", "--bootstrap", self.context.address("kafka")),
-            *("--prefix", settings.prefix, "--ready-file", str(self._ready_file)),
+            *("--prefix", settings.prefix, "--instance", self.name, "--ready-file", str(self._ready_file)),
         )
         return Launch(
             command=command,

@@ -16,9 +16,10 @@ from rich.table import Table
 
 from holter.infra.deployment import Deployment, deploy, find_job, stop_job
 from holter.infra.flink_rest import FlinkRest, Job
+from holter.infra.flink_submit import Restore
 from holter.infra.jars import Jars, find_jars
-from holter.infra.jobs import JOB_NAMES, JobName, next_issuer_epoch
-from holter.infra.restore_points import job_savepoints
+from holter.infra.jobs import JOB_NAMES, JobName, job_and_prefix, next_issuer_epoch
+from holter.infra.restore_points import job_checkpoints, job_savepoints, kept_name, newest_restore
 from holter.infra.settings import HomeLayout, home_from_env
 from holter.infra.state import StackState, StateFile
 from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
@@ -56,8 +57,12 @@ def submit_job(
         Path | None, typer.Option(metavar="FILE", help="Coefficients that `holter fit --out` wrote; for watch.")
     ] = None,
     from_savepoint: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Savepoint or retained checkpoint to go on from.")
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Savepoint or retained checkpoint to go on from; default: the local stack's newest."
+        ),
     ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start without the state that the job left.")] = False,
     checkpoint_dir: Annotated[
         str | None, typer.Option(metavar="URI", help="Where checkpoints go; default: the cluster's.")
     ] = None,
@@ -75,21 +80,24 @@ def submit_job(
     console = Console(stderr=True)
     with reported_failures(console):
         state = _stack_state()
+        address, tenant = _jobmanager(jobmanager, state), _prefix(prefix, state)
+        kept = kept_name(name, tenant, state.prefix) if address == state.flink_rest else None
         deployment = Deployment(
             job=name,
-            jobmanager=_jobmanager(jobmanager, state),
+            jobmanager=address,
             bootstrap=_bootstrap(bootstrap, state),
-            prefix=_prefix(prefix, state),
+            prefix=tenant,
             issuer_epoch=next_issuer_epoch(state.issuer_epoch),
             python=sys.executable,
             worker_python=worker_python,
             keys_file=keys_file or os.environ.get(KEYS_FILE_VARIABLE) or state.keys_file or None,
             policy=policy,
             recovery_weights=_weights(recovery_weights),
-            checkpoint_dir=checkpoint_dir,
-            from_savepoint=from_savepoint,
+            checkpoint_dir=checkpoint_dir or (job_checkpoints(_layout(), kept).as_uri() if kept else None),
+            restore=_restore(kept, from_savepoint, fresh),
             environ=os.environ,
         )
+        console.print(_beginning(deployment, kept, fresh), highlight=False, soft_wrap=True)
         with console.status(f"submitting {name} to {deployment.jobmanager}"):
             print(deploy(deployment, _built_jars(console)))
 
@@ -134,7 +142,7 @@ def stop(
         rest = FlinkRest(_jobmanager(jobmanager, state))
         job = find_job(rest, name, _prefix(prefix, state))
         if savepoint or to:
-            print(stop_job(rest, job, to or _stack_savepoints(rest, state, name)))
+            print(stop_job(rest, job, to or _stack_savepoints(rest, state, job)))
         else:
             rest.cancel(job.job_id)
             Console(stderr=True).print(f"{job.name} was told to end; its last checkpoint stays.", highlight=False)
@@ -147,8 +155,28 @@ def _weights(path: Path | None) -> str:
         raise typer.BadParameter(str(error)) from None
 
 
+def _layout() -> HomeLayout:
+    return HomeLayout(home_from_env(os.environ))
+
+
 def _stack_state() -> StackState:
-    return StateFile(HomeLayout(home_from_env(os.environ)).state).read()
+    return StateFile(_layout().state).read()
+
+
+def _restore(kept: str | None, from_savepoint: str | None, fresh: bool) -> Restore | None:
+    """What the job is to go on from; ``kept`` is the name under which the local stack keeps it, if it does."""
+    if fresh and from_savepoint:
+        raise typer.BadParameter("--fresh starts without state, --from-savepoint with one: give one of both")
+    if from_savepoint:
+        return Restore(from_savepoint, claim=False)
+    return newest_restore(_layout(), kept) if kept and not fresh else None
+
+
+def _beginning(deployment: Deployment, kept: str | None, fresh: bool) -> str:
+    if deployment.restore is not None:
+        return f"{deployment.job} goes on from {deployment.restore.path}"
+    why = "--fresh" if fresh else "none is kept here" if kept else "--from-savepoint names none"
+    return f"{deployment.job} starts without earlier state ({why})"
 
 
 def _jobmanager(given: str | None, state: StackState) -> str:
@@ -169,11 +197,12 @@ def _prefix(given: str | None, state: StackState) -> str:
     return os.environ.get(PREFIX_VARIABLE, state.prefix) if given is None else given
 
 
-def _stack_savepoints(rest: FlinkRest, state: StackState, name: str) -> str | None:
-    """On the local stack savepoints go where the next ``up`` looks for them."""
-    if rest.address != state.flink_rest:
+def _stack_savepoints(rest: FlinkRest, state: StackState, job: Job) -> str | None:
+    """On the local stack savepoints go where the next ``up`` and ``submit`` look for them."""
+    named = job_and_prefix(job.name)
+    if rest.address != state.flink_rest or named is None:
         return None
-    return job_savepoints(HomeLayout(home_from_env(os.environ)), name).as_uri()
+    return job_savepoints(_layout(), kept_name(*named, state.prefix)).as_uri()
 
 
 def _built_jars(console: Console) -> Jars:

@@ -72,8 +72,7 @@ class Journaled:
         return outputs
 
     def _note(self, source: str, value: bytes, now: int) -> None:
-        self._pending.append(_HEAD.pack(self._index[source], now, len(value)))
-        self._pending.append(value)
+        self._pending.append(_HEAD.pack(self._index[source], now, len(value)) + value)
         self._num_inputs += 1
         self._num_bytes += _HEAD.size + len(value)
 

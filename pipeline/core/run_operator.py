@@ -36,6 +36,7 @@ IDLE_MS = 7 * 86_400_000
 FINISHED_MS = 3_600_000
 TOMBSTONE_MS = 90 * 86_400_000
 
+_TELEMETRY = topics.TELEMETRY.name
 _SIGNED = {topic.name: topic for topic in (topics.COMMANDS, topics.HOLDS)}
 
 Derived = WindowStat | Signal | msgspec.Struct
@@ -164,7 +165,7 @@ class RunOperator:
         self._build_stages(state)
 
     def update(self, source: str, value: bytes, now: int) -> list[Output]:
-        if source == topics.TELEMETRY.name:
+        if source == _TELEMETRY:
             record = codec.telemetry.decode(value)
             if record.project != self._project or record.run != self._run or "/" in record.run:
                 check_key(self._key, record)

@@ -31,6 +31,7 @@ class LoaderOptions:
     dsn: Dsn = field(repr=False)
     loop: LoopSettings
     ready_file: Path | None = None
+    instance: str | None = None
 
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -51,7 +52,7 @@ def _quiet_libraries() -> None:
 
 
 def _run(options: LoaderOptions) -> int:
-    consumer = KafkaGroupConsumer.connect(options.kafka)
+    consumer = KafkaGroupConsumer.connect(options.kafka, options.instance)
     letters = LetterBox(lambda: KafkaBus(options.kafka).publisher("holter-loader-dlq"))
     topics = TopicNames(options.kafka.prefix).by_full_name
     loader = Loader(consumer, StoreSink(options.dsn), letters, topics, options.loop)
@@ -76,6 +77,12 @@ def _parse(arguments: Sequence[str] | None, environ: Mapping[str, str]) -> Loade
     parser.add_argument("--max-rows", type=int, default=LoopSettings.max_rows, help="rows of a batch")
     parser.add_argument("--max-age-seconds", type=float, default=LoopSettings.max_age_seconds, help="age of a batch")
     parser.add_argument("--ready-file", type=Path, metavar="FILE", help="gets the pid once Kafka was reached")
+    parser.add_argument(
+        "--instance",
+        metavar="NAME",
+        help="name of this loader, which no other of the prefix has: started again after a crash it then reads on at "
+        "once; without one it waits until the broker gives the dead one up, 10 s",
+    )
     found = parser.parse_args(arguments)
     kafka = kafka_settings_from_env(environ, found.bootstrap, found.prefix)
     dsn = found.dsn or environ.get(DSN_VARIABLE)
@@ -84,7 +91,7 @@ def _parse(arguments: Sequence[str] | None, environ: Mapping[str, str]) -> Loade
     if not dsn:
         parser.error(f"no store: give --dsn or set {DSN_VARIABLE}")
     loop = LoopSettings(max_rows=found.max_rows, max_age_seconds=found.max_age_seconds)
-    return LoaderOptions(kafka, parse_dsn(dsn), loop, found.ready_file)
+    return LoaderOptions(kafka, parse_dsn(dsn), loop, found.ready_file, found.instance)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import CommitFailedError, KafkaError
+from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from holter.pipeline.bus import BusError
@@ -20,7 +20,7 @@ from holter.schemas.topics import TOPICS, TopicNames
 
 MAX_POLL_RECORDS = 4000
 _CONNECT_TIMEOUT_MS = 5000
-# For so long after a kill the partitions of a dead member are read by nobody.
+# For so long after a kill the partitions of a dead member are read by nobody, but by one of its own name at once.
 _SESSION_TIMEOUT_MS = 10_000
 _logger = logging.getLogger(__name__)
 
@@ -33,14 +33,18 @@ class KafkaGroupConsumer:
         self._is_paused = False
 
     @classmethod
-    def connect(cls, settings: KafkaSettings) -> KafkaGroupConsumer:
+    def connect(cls, settings: KafkaSettings, instance: str | None = None) -> KafkaGroupConsumer:
         """Blocks until a broker answers.
+
+        Args:
+            instance: name of this member, which no other of the group has: one that is started again under it takes
+                its partitions over at once, and fences off the one before should that still run.
 
         Raises:
             BusError: none did within 5 s, or the settings are refused.
         """
         try:
-            consumer = KafkaConsumer(**_options(settings), **settings.client_config(GROUP))
+            consumer = KafkaConsumer(**_options(settings, instance), **settings.client_config(GROUP))
         except (KafkaError, AssertionError, ValueError) as error:
             retriable = isinstance(error, KafkaError)
             raise BusError(f"no Kafka at {settings.bootstrap}: {error}", retriable=retriable) from None
@@ -54,7 +58,7 @@ class KafkaGroupConsumer:
                 self._is_paused = False
             return list(self._consumer.poll(timeout_ms=timeout_ms).values())
         except KafkaError as error:
-            raise BusError(str(error), retriable=True) from None
+            raise _bus_error(error) from None
 
     def commit(self, next_offsets: Mapping[Partition, int]) -> None:
         offsets = {TopicPartition(*part): OffsetAndMetadata(offset) for part, offset in next_offsets.items()}
@@ -64,7 +68,7 @@ class KafkaGroupConsumer:
             # The partitions moved to another member, which reads this again; identity makes it one row.
             _logger.info("the group was rebalanced before a commit; the records are read once more")
         except KafkaError as error:
-            raise BusError(str(error), retriable=True) from None
+            raise _bus_error(error) from None
 
     def keep_alive(self) -> None:
         try:
@@ -74,7 +78,7 @@ class KafkaGroupConsumer:
             for partition, records in self._consumer.poll(timeout_ms=0).items():
                 self._consumer.seek(partition, records[0].offset)
         except KafkaError as error:
-            raise BusError(str(error), retriable=True) from None
+            raise _bus_error(error) from None
 
     def close(self) -> None:
         try:
@@ -83,9 +87,16 @@ class KafkaGroupConsumer:
             _logger.debug("closing the consumer", exc_info=True)
 
 
-def _options(settings: KafkaSettings) -> dict[str, Any]:
+def _bus_error(error: KafkaError) -> BusError:
+    if isinstance(error, FencedInstanceIdError):
+        return BusError("another loader was started under the same --instance: this one ends", retriable=False)
+    return BusError(str(error), retriable=True)
+
+
+def _options(settings: KafkaSettings, instance: str | None) -> dict[str, Any]:
     return {
         "group_id": group_name(settings.prefix),
+        "group_instance_id": instance,
         "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
         "allow_auto_create_topics": False,

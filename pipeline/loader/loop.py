@@ -80,6 +80,7 @@ class Loader:
 
         Raises:
             StoreError: the store refuses what no retry will change.
+            BusError: so does the bus.
             MostlyUnreadable: nothing of the batch was committed.
         """
         while not self.stop.is_set():
@@ -142,6 +143,8 @@ class Loader:
         try:
             self._consumer.commit(inserted.batch.next_offsets)
         except BusError as error:
+            if not error.retriable:
+                raise
             _logger.warning("not committed, the next batch will: %s", error)
         self._count(inserted)
 

@@ -18,6 +18,7 @@ from holter.pipeline.local.driver import Driver
 from holter.schemas import Key, Keyring, codec, encode, topics
 from holter.schemas.commands import Hold, Policy, Release
 from holter.schemas.control import Action, Health, MomentumReset, Rollback, SkipRange
+from holter.schemas.dead_letter import DeadLetter
 from holter.schemas.decisions import Decision, Outcome
 from holter.schemas.signals import Signal
 from holter.schemas.telemetry import (
@@ -42,6 +43,8 @@ Row = Mapping[str, float]
 class Loop:
     """A trainer and a watch on one bus."""
 
+    tolerates_defects = False
+
     def __init__(self, policy: str = "cautious", deployment: Deployment | None = None) -> None:
         self.bus = MemoryBus(lambda: START_MS)
         self.states: dict[str, KeyedState] = {}
@@ -60,6 +63,7 @@ class Loop:
         key = f"{self.trainer.project}/{self.trainer.run}"
         self.bus.append(topic, key.encode(), value)
         self.driver.poll(self.trainer.now())
+        assert self.tolerates_defects or not self.defects()
 
     def step(self, loss: float = 2.0, grad: float = 1.0, applied: bool = True) -> None:
         self.send(self.trainer.steps([{LOSS: loss, GRAD_NORM: grad}], applied))
@@ -76,6 +80,10 @@ class Loop:
         decode = topic.decoder.decode
         values = [message.value or b"" for message in self.bus.log(topic)]
         return [decode(KEYRING.open(value, topic.role)) if topic.role else decode(value) for value in values]
+
+    def defects(self) -> list[DeadLetter]:
+        letters = [codec.dead_letters.decode(message.value or b"") for message in self.bus.log(topics.DLQ)]
+        return [letter for letter in letters if letter.reason == "defect"]
 
     def actions(self) -> list[Action]:
         return [record for record in self.decoded(topics.CONTROL) if isinstance(record, Action)]

@@ -145,6 +145,11 @@ def test_a_job_is_shipped_and_goes_on_from_its_savepoint(
     assert resumed.exit_code == 0, resumed.stderr
     assert FlinkRest(rest).restored_from(resumed.stdout.strip()) == stopped.stdout.strip()
 
+    kept = run_cli("jobs", "stop", "signals", "--savepoint", HOLTER_HOME=str(stack.home)).stdout.strip()
+    found = run_cli("jobs", "submit", "signals", HOLTER_HOME=str(stack.home))
+    assert f"signals goes on from {kept.replace('file:', 'file://')}" in found.stderr
+    assert FlinkRest(rest).restored_from(found.stdout.strip()) == kept
+
 
 def test_migrate_brings_a_new_database_to_this_version(stack: LiveStack, away: dict[str, str]) -> None:
     dsn = f"{stack.state().store_dsn}_second"

@@ -11,8 +11,8 @@ from holter.infra.deployment import Deployment
 from holter.infra.errors import StackError
 from holter.infra.flink_distribution import FlinkDistribution
 from holter.infra.flink_submit import Restore, Submission, flink_command, reasons
-from holter.infra.jobs import name_on_cluster, next_issuer_epoch
-from holter.infra.restore_points import newest_restore
+from holter.infra.jobs import job_and_prefix, name_on_cluster, next_issuer_epoch
+from holter.infra.restore_points import kept_name, newest_restore
 from holter.infra.settings import HomeLayout
 
 
@@ -76,6 +76,12 @@ def test_the_newest_complete_state_is_taken(tmp_path: Path) -> None:
     assert newest_restore(layout, "watch") == Restore(newer.as_uri(), claim=False)
     (newer / "_metadata").unlink()
     assert newest_restore(layout, "watch") == Restore(older.as_uri(), claim=True)
+
+
+def test_only_jobs_of_the_stacks_own_prefix_share_their_state_with_it() -> None:
+    assert kept_name("watch", "team_a", "team_a") == "watch"
+    assert kept_name("watch", "team_b", "team_a") != kept_name("watch", "", "team_a") != "watch"
+    assert job_and_prefix(name_on_cluster("window_stats", "a_b")) == ("window_stats", "a_b")
 
 
 def test_the_epoch_rises_also_where_the_clock_went_back() -> None:

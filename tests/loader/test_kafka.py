@@ -15,8 +15,10 @@ import pytest
 
 from holter.infra.jars import find_jars
 from holter.infra.topics import create_topics, plan_topics
+from holter.pipeline.bus import BusError
 from holter.pipeline.bus.kafka import KafkaBus
 from holter.pipeline.bus.settings import KafkaSettings
+from holter.pipeline.loader.kafka_consumer import KafkaGroupConsumer
 from holter.pipeline.store.client import connect
 from holter.pipeline.store.dsn import DSN_VARIABLE
 from holter.schemas import encode
@@ -42,7 +44,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
 class LoaderProcess:
     def __init__(self, kafka: KafkaSettings, store: EmbeddedStore, folder: Path) -> None:
         self._command = [sys.executable, "-m", "holter.pipeline.loader", "--bootstrap", kafka.bootstrap]
-        self._command += ["--prefix", kafka.prefix, "--max-age-seconds", "0.2"]
+        self._command += ["--prefix", kafka.prefix, "--max-age-seconds", "0.2", "--instance", "one"]
         self._environ = {**os.environ, DSN_VARIABLE: store.dsn.url}
         self._log = folder / "loader.log"
         self._started: list[subprocess.Popen[bytes]] = []
@@ -94,6 +96,29 @@ def test_kills_and_another_batch_size_lose_and_double_nothing(
         (3 * NUM_STEPS, 3 * sum(range(NUM_STEPS)))
     ]
     client.close()
+
+
+def test_a_loader_is_replaced_at_once_by_one_of_its_name(kafka: KafkaSettings) -> None:
+    _publish(kafka, range(3))
+    first = KafkaGroupConsumer.connect(kafka, "one")
+    partition, end = _read_some(first)
+    second = KafkaGroupConsumer.connect(kafka, "one")
+    _read_some(second)
+    with pytest.raises(BusError, match="--instance") as fenced:
+        first.commit({partition: end})
+    assert not fenced.value.retriable
+    second.commit({partition: end})
+    first.close()
+    second.close()
+
+
+def _read_some(consumer: KafkaGroupConsumer) -> tuple[tuple[str, int], int]:
+    """The partition of the first messages that come, and the offset after them."""
+    deadline = time.monotonic() + 60
+    while not (found := consumer.poll(100)):
+        assert time.monotonic() < deadline
+    last = found[0][-1]
+    return (last.topic, last.partition), last.offset + 1
 
 
 def _publish(kafka: KafkaSettings, steps: range) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -116,6 +117,20 @@ def test_what_no_retry_will_change_ends_the_loader() -> None:
     with pytest.raises(QueryRefused):
         made.flush()
     made.close()
+
+
+@pytest.mark.parametrize("retriable", [True, False])
+def test_only_a_commit_that_may_succeed_later_is_waited_for(retriable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise BusError("fenced off", retriable=retriable)
+
+    monkeypatch.setattr(LogConsumer, "commit", fail)
+    made = loader(steps(10), MemorySink())
+    made.step()
+    with nullcontext() if retriable else pytest.raises(BusError):
+        made.flush()
+    made.close()
+    assert made.counts.batches == int(retriable)
 
 
 def test_dead_letters_are_sent_before_the_commit() -> None:
