@@ -6,7 +6,8 @@ import math
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice
+from operator import sub
 
 from msgspec import Struct
 
@@ -60,7 +61,7 @@ def pack_steps(steps: deque[int]) -> list[int]:
     """
     if not steps:
         return []
-    return [steps[0], *(after - before for before, after in pairwise(steps))]
+    return [steps[0], *map(sub, islice(steps, 1, None), steps)]
 
 
 def unpack_steps(steps: Iterable[int]) -> Iterator[int]:
