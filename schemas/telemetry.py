@@ -39,6 +39,8 @@ from holter.schemas.errors import InvalidRecord
 LOSS = "train/loss"
 GRAD_NORM = "train/grad_norm"
 UPDATE_NORM = "train/update_norm"
+WEIGHT_NORM = "train/weight_norm"
+"""Said after a gradient that was not finite: whether the weights are to blame, or the data."""
 LEARNING_RATE = "optim/lr"
 LOSS_SCALE = "optim/loss_scale"
 VAL_LOSS = "eval/loss"

@@ -27,6 +27,7 @@ from holter.schemas.control import Action, Health, Rollback
 from holter.schemas.decisions import Decision, Outcome
 from holter.schemas.telemetry import (
     STEP_SECONDS,
+    WEIGHT_NORM,
     Ack,
     CheckpointQuarantined,
     CheckpointSaved,
@@ -285,7 +286,7 @@ class DecisionStage:
         return Situation(
             incident=incident,
             step=record.step,
-            non_finite=self._is_non_finite(course, view),
+            non_finite=self._is_non_finite(record, course, view),
             outside_band=view.is_outside_band(incident),
             checkpoint=targets[0] if targets else None,
             load_seconds=self.checkpoints.load_seconds(targets[0]) if targets else 0.0,
@@ -302,10 +303,15 @@ class DecisionStage:
             num_alike=self._num_alike(incident),
         )
 
-    def _is_non_finite(self, course: Course, view: View) -> bool:
-        """Whether the weights may hold what is not finite."""
-        reached = view.recent.loss_reached_weights() or view.recent.num_grads_reached_weights() > 0
-        return reached or course.num_non_finite >= self._settings.cost.non_finite_steps
+    def _is_non_finite(self, record: StepRecord, course: Course, view: View) -> bool:
+        """Whether the weights may hold what is not finite: the trainer says so, or a step was taken with such a value.
+
+        Losses that go on being so come from the weights as well. Gradients alone do not, as long as their steps are
+        left out and the losses are finite.
+        """
+        if not math.isfinite(record.values.get(WEIGHT_NORM, 0.0)) or view.recent.has_taken_non_finite():
+            return True
+        return course.num_non_finite >= self._settings.cost.non_finite_steps
 
     def _price(self, situation: Situation, choice: Choice) -> Price:
         lost_steps = sum(

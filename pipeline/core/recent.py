@@ -93,6 +93,10 @@ class RecentValues:
         half = len(grads) // 2
         return _finite_median(deque(grads[half:]), half), _finite_median(deque(grads[:half]), half)
 
+    def has_taken_non_finite(self) -> bool:
+        """Whether the optimizer took a step of the last 10 with a loss or a gradient that was not finite."""
+        return REACHED in self.loss_flags or REACHED in self.grad_flags
+
     def loss_reached_weights(self) -> bool:
         return _reached(self.loss_flags) > 0
 

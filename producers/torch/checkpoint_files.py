@@ -1,4 +1,10 @@
-"""Checkpoints in a folder: a data file, and a manifest that exists only once the data is whole and on the disk."""
+"""Checkpoints in a folder: a data file, and a manifest that exists only once the data is whole and on the disk.
+
+A rank whose weights are sharded writes its own parts into a file of its own. ``torch.distributed.checkpoint`` writes
+them so that another number of ranks can read them, but agrees on every save by collectives: a rank that lags or died
+would hold up the others' savers. Another number of ranks could not go on exactly in any case, since random states and
+data positions belong to a rank.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from holter.producers.torch.data_position import DataPosition, make_source
 from holter.producers.torch.explosion_reflex import make_explosion_reflex
 from holter.producers.torch.explosions import SkipExplosions
 from holter.producers.torch.learning_rate import LearningRateFactor
+from holter.producers.torch.loss_scale import LossScaleFloor
 from holter.producers.torch.measures import StepMeasures, learning_rate_of
 from holter.producers.torch.memory_copies import bytes_of_gib
 from holter.producers.torch.moments import can_reset
@@ -59,7 +60,7 @@ class Guard:
             on every rank, within ``memory_gib``, where ``rollback`` is allowed: going back is then shorter and reads no
             disk. 0 keeps none.
         allow: effects that may be applied. By default only ``nan_guard``, the trainer's own reflex: a non-finite
-            gradient never reaches weights or moments.
+            gradient never reaches weights or moments, nor pulls a loss scale below 1.
         autonomy: how far an allowed effect goes, by name; ``auto`` where nothing is said.
         accumulate: ``step()`` calls an optimizer step consumes; ``backward`` divides the loss by it.
         clip: the largest gradient norm, or a clipper of :mod:`holter.producers.torch.clip`, whose state then is part of
@@ -251,6 +252,8 @@ class Guard:
         scale = getattr(self._scaler, "_scale", None)
         scale = None if scale is None else scale.clone()
         self._scaler.update()
+        if self._scale_floor is not None:
+            self._scale_floor.settle()
         return applied, scale
 
     def _word(self) -> Word:
@@ -329,12 +332,13 @@ class Guard:
     def _prepare_measures(self, update_norm: UpdateNormSource, reflex: SkipExplosions | None) -> None:
         reflexive = "nan_guard" in self._allow and self._across.sees_all_gradients
         self._reflex = make_reflex(self._optimizer, reflexive, self._scaler)
+        self._scale_floor = LossScaleFloor(self._scaler) if reflexive and self._scaler is not None else None
         self._explosions = make_explosion_reflex(self._parameters, reflex) if reflex and reflexive else None
         self._measures_norm = (self._across.publishes or reflexive) and self._across.measures_norm
         self._gradients = self._across.gradients(self._parameters)
         self._update_norm = self._across.update_norm(self._parameters, update_norm)
         reports = ReflexReports(self._run, self._explosions, selects=reflexive and self._scaler is None)
-        self._measures = StepMeasures(self._run, self._parameters[0].device, self._facts(), reports)
+        self._measures = StepMeasures(self._run, self._parameters, self._facts(), reports)
 
     def _settings(self, checkpoints: str | Path | None, every_steps: int, keep: int) -> CheckpointSettings:
         root = None if checkpoints is None else Path(checkpoints)
@@ -346,8 +350,9 @@ class Guard:
         self._num_micro_steps = 0
         self._optimizer.zero_grad(set_to_none=True)
         self._measures.restart()
-        if self._update_norm is not None:
-            self._update_norm.restart()
+        for restored in (self._update_norm, self._scale_floor):
+            if restored is not None:
+                restored.restart()
 
     def _facts(self) -> BatchFacts:
         return BatchFacts(

@@ -16,6 +16,7 @@ from holter.producers.records import BatchFacts
 from holter.producers.run import Run
 from holter.producers.torch.capabilities import Abilities
 from holter.producers.torch.learning_rate import LearningRateFactor
+from holter.producers.torch.loss_scale import LossScaleFloor
 from holter.producers.torch.measures import StepMeasures, learning_rate_of
 from holter.producers.torch.memory_copies import bytes_of_gib
 from holter.producers.torch.moments import can_reset
@@ -26,7 +27,7 @@ from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex_reports import ReflexReports
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.producers.torch.withheld_steps import make_withheld_steps
-from holter.schemas.bounds import Autonomy, EffectName, UpdateNormSource
+from holter.schemas.bounds import Autonomy, EffectName, Scope, UpdateNormSource
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM, LearningRateChanged
 
 _OWN_HOOKS = "_optimizer_step_pre_hooks"
@@ -50,6 +51,7 @@ class Hooks:
         boundary: where an action is applied: ``optimizer``, at the end of every optimizer step, or ``loop``, where
             the loop calls :meth:`end_step`.
         ends_loop: promises that the loop ends when :attr:`is_stopped` is true.
+        grad_norm_scope: of the norms that :meth:`see_gradients` is given, where they are not of Holter's own scope.
 
     The other arguments are those of :class:`~holter.producers.torch.Guard`.
 
@@ -78,8 +80,10 @@ class Hooks:
         boundary: Literal["optimizer", "loop"] = "optimizer",
         ends_loop: bool = False,
         patience_seconds: float = 5.0,
+        grad_norm_scope: Scope | None = None,
     ) -> None:
         self._allow = known_effects(allow)
+        self._told_scope = grad_norm_scope
         self._run = run
         self._optimizer = inner_optimizer(optimizer)
         self._scheduler = scheduler
@@ -245,19 +249,22 @@ class Hooks:
         self._optimizer.zero_grad(set_to_none=True)
         self._run.advance(self._recovery.step + 1)
         self._measures.restart()
-        if self._update_norm is not None:
-            self._update_norm.restart()
+        for restored in (self._update_norm, self._scale_floor):
+            if restored is not None:
+                restored.restart()
 
     def _prepare_measures(self, update_norm: UpdateNormSource, accumulate: int) -> None:
         wanted = "nan_guard" in self._allow and self._across.sees_all_gradients
         self._withheld = make_withheld_steps(self._optimizer, wanted, self._scaler is not None)
+        self._scale_floor = LossScaleFloor(self._scaler) if wanted and self._scaler is not None else None
         self._measures_norm = (self._across.publishes or self._withheld.can_withhold) and self._across.measures_norm
         self._gradients = self._across.gradients(self._parameters)
         self._update_norm = self._across.update_norm(self._parameters, update_norm)
         source = "none" if self._update_norm is None else self._update_norm.source
-        facts = BatchFacts(accumulation=accumulate, update_norm_source=source, grad_norm_scope=self._across.norm_scope)
+        scope = self._told_scope or self._across.norm_scope
+        facts = BatchFacts(accumulation=accumulate, update_norm_source=source, grad_norm_scope=scope)
         reports = ReflexReports(self._run, None, selects=self._withheld.can_withhold)
-        self._measures = StepMeasures(self._run, self._parameters[0].device, facts, reports)
+        self._measures = StepMeasures(self._run, self._parameters, facts, reports)
 
     def _register(self) -> list[Callable[[], Any]]:
         if self._optimizer in _hooked:
@@ -272,6 +279,8 @@ class Hooks:
 
     def _updated(self) -> None:
         """The scaler's ``update()`` ends every step, also one that it did not let the optimizer take."""
+        if self._scale_floor is not None:
+            self._scale_floor.settle()
         if self._recovery.step == self._step_at_update:
             self._skip()
         self._step_at_update = self._recovery.step

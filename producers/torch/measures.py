@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -11,21 +11,30 @@ from holter.producers.records import BatchFacts
 from holter.producers.run import Run
 from holter.producers.torch.device_values import DeviceValues, host_value
 from holter.producers.torch.reflex_reports import ReflexReports
-from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM
+from holter.producers.torch.weight_check import WeightCheck
+from holter.schemas.telemetry import (
+    GRAD_NORM,
+    LEARNING_RATE,
+    LOSS,
+    LOSS_SCALE,
+    STEP_SECONDS,
+    UPDATE_NORM,
+    WEIGHT_NORM,
+)
 
-LOSS_SCALE = "optim/loss_scale"
 _APPLIED = "applied"
 
 
 class StepMeasures:
     """Collects the scalars of a step on their device and hands the step over once they are on the host."""
 
-    def __init__(self, run: Run, device: torch.device, facts: BatchFacts, reports: ReflexReports) -> None:
+    def __init__(self, run: Run, parameters: Sequence[torch.Tensor], facts: BatchFacts, reports: ReflexReports) -> None:
         self.num_skipped = 0
         self._run = run
         self._reports = reports
         self._facts = facts
-        self._values = DeviceValues(device)
+        self._weights = WeightCheck(parameters)
+        self._values = DeviceValues(parameters[0].device)
         self._losses: torch.Tensor | None = None
         self._num_losses = 0
         self._last_end = time.perf_counter()
@@ -53,6 +62,7 @@ class StepMeasures:
             (UPDATE_NORM, update),
             (LEARNING_RATE, learning_rate),
             (LOSS_SCALE, loss_scale),
+            (WEIGHT_NORM, self._weights.measure()),
             (_APPLIED, applied),
         ):
             if isinstance(value, torch.Tensor):
@@ -78,6 +88,7 @@ class StepMeasures:
             applied = metrics.pop(_APPLIED, 1.0) != 0.0
             self.num_skipped += not applied
             self._run.log_step(metrics, step, ts_ms, applied, self._facts)
+            self._weights.arrived(metrics.get(GRAD_NORM))
             self._reports.arrived(step, metrics.get(GRAD_NORM), applied)
 
         return deliver

@@ -15,6 +15,7 @@ from holter.schemas.telemetry import (
     LOSS,
     STEP_SECONDS,
     UPDATE_NORM,
+    WEIGHT_NORM,
     CheckpointQuarantined,
     EffectReport,
     Parent,
@@ -72,6 +73,24 @@ def test_a_damaged_checkpoint_is_answered_with_the_next_older_at_once() -> None:
     loop.step(loss=math.nan)
     assert [each.effects[0] for each in loop.actions()] == [Rollback("step-99", 99), Rollback("step-49", 49)]
     assert len([each for each in loop.decisions() if each.action]) == 2
+
+
+def test_gradients_that_are_left_out_while_the_losses_are_finite_are_not_in_the_weights() -> None:
+    loop = two_checkpoints("patient")
+    for _ in range(14):
+        loop.step(grad=math.inf, applied=False)
+    assert not any("non-finite" in decision.reason for decision in loop.decisions())
+
+
+def test_weights_that_the_trainer_found_broken_are_replaced_at_once() -> None:
+    loop = two_checkpoints("expected-cost")
+    broken = {LOSS: math.nan, GRAD_NORM: math.nan}
+    loop.send(loop.trainer.steps([broken], applied=False))
+    loop.send(loop.trainer.steps([{**broken, WEIGHT_NORM: 3.0}], applied=False))
+    assert loop.actions() == []
+    loop.send(loop.trainer.steps([{**broken, WEIGHT_NORM: math.inf}], applied=False))
+    (action,) = loop.actions()
+    assert action.effects[0] == Rollback("step-99", 99)
 
 
 def test_what_helped_on_this_run_is_counted() -> None:

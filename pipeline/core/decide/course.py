@@ -28,6 +28,9 @@ _LEAST_BASELINE = 8
 _LEAST_RATIO = 3.0
 _LOSS_SCALES = 3.0
 _KEPT_AFTER = 16
+_FALL = math.log(0.93)
+_FALLS_OF_INERTIA = 3
+"""Moments that were pushed hand on the push, a little less at every step; what pushes from outside does not fade so."""
 _LEVEL_OF = 3
 """Losses whose median is the level that is left."""
 
@@ -45,11 +48,14 @@ class Norm(Struct):
     now: float = math.nan
     peak: float = 0.0
     """Of finite ones that the optimizer took."""
+    num_falls: int = 0
+    """In a row up to now, each by at least 7 %."""
 
     def take(self, step: int, value: float, is_taken: bool = True) -> None:
         if not value > 0.0 or math.isnan(self.base):
             return
-        self.now = math.log(value) - self.base
+        before, self.now = self.now, math.log(value) - self.base
+        self.num_falls = self.num_falls + 1 if self.now - before <= _FALL else 0
         if is_taken and value < math.inf:
             self.peak = max(self.peak, self.now)
         if self.first_step is None and self.now > self.limit:
@@ -57,6 +63,10 @@ class Norm(Struct):
 
     def is_calm(self) -> bool:
         return not self.now > self.limit
+
+    def is_left_alone(self) -> bool:
+        """Whether nothing pushes it any more: it is calm, or fades as moments do by themselves."""
+        return self.is_calm() or self.num_falls >= _FALLS_OF_INERTIA
 
 
 class Followed(Struct):
@@ -80,6 +90,8 @@ class Followed(Struct):
     """Ordinary updates that those out of the ordinary went beyond."""
     num_non_finite: int = 0
     """Losses in a row that were not finite, up to now."""
+    num_withheld: int = 0
+    """Updates in a row that were left out because the gradient was not finite, up to now."""
 
 
 class CourseState(Struct):
@@ -105,6 +117,8 @@ class Course(NamedTuple):
     """How far updates that were too large carried the weights, in ordinary updates; 0 while no loss shows it."""
     num_non_finite: int = 0
     """Losses in a row that are not finite, up to now."""
+    num_withheld: int = 0
+    """Updates in a row that were left out because the gradient was not finite, up to now."""
 
 
 class CourseTracker:
@@ -123,7 +137,8 @@ class CourseTracker:
             loss = math.nan
         elif loss - loss != 0.0:
             loss = math.inf
-        self._kept.append((record.step, loss, get(GRAD_NORM, math.nan), get(UPDATE_NORM, math.nan)))
+        update = get(UPDATE_NORM, math.nan) if record.applied else 0.0
+        self._kept.append((record.step, loss, get(GRAD_NORM, math.nan), update))
 
     def follow(self, incident: Incident, progress: Progress, patience_steps: float) -> Course:
         """What the record that was noted last makes of the open incident."""
@@ -143,6 +158,7 @@ class CourseTracker:
             grad_ratio=math.exp(min(followed.grad.peak, 50.0)),
             displaced_steps=0.0 if followed.first_bad_step is None else followed.displaced,
             num_non_finite=followed.num_non_finite,
+            num_withheld=followed.num_withheld,
         )
 
     def rewind(self, step: int) -> None:
@@ -184,6 +200,8 @@ def _take(followed: Followed, kept: Kept, incident: Incident, patience_steps: fl
     step, loss, grad, update = kept
     followed.grad.take(step, grad, is_taken=update != 0.0)
     followed.update.take(step, update)
+    is_withheld = update == 0.0 and not math.isfinite(grad)
+    followed.num_withheld = followed.num_withheld + 1 if is_withheld else 0
     if update > 0.0 and not followed.update.is_calm():
         followed.displaced += math.expm1(min(followed.update.now, 50.0))
     if not math.isnan(loss):
@@ -225,7 +243,7 @@ def _is_over(followed: Followed, mover: Mover, incident: Incident) -> bool:
     if followed.last_loss == math.inf:
         return False
     if mover == "update":
-        return followed.update.is_calm()
+        return followed.update.is_left_alone()
     if mover == "gradient":
         return followed.grad.is_calm()
     height = max(2.0 * _LOSS_SCALES * incident.scale, followed.peak - incident.base_loss)

@@ -100,20 +100,29 @@ class Costs:
         """
         if self.situation.non_finite:
             return self.waited >= self._passed_over()
+        if self.is_kept_out:
+            return False
         return self.course.is_over or self.course.num_after > 0
+
+    @property
+    def is_kept_out(self) -> bool:
+        """Whether the updates are left out and the losses say that the weights are sound: data, or a loss scale."""
+        course = self.course
+        return course.num_withheld > 0 and course.num_non_finite == 0 and not self.situation.outside_band
 
     def _steps_to_heal(self) -> float:
         """If it heals: as estimated and believed in part, as bad data usually does, and at least what was waited.
 
         Weights that were carried away are walked back in as many ordinary updates, though the noise of a step may
-        hide how far they are off; no further than the run has come.
+        hide how far they are off; no further than the run has come. Updates that are left out are steps lost: after so
+        many, as many more are expected.
         """
         course, settings = self.course, self.settings
         estimated = 0.0 if math.isnan(course.steps_to_heal) else settings.trust * course.steps_to_heal
         if course.mover == "loss" and course.is_over:
             estimated = max(estimated, settings.trust * settings.bad_data_steps * course.num_bad)
         walk_back = min(course.displaced_steps, float(self.situation.step)) - course.num_after
-        estimated = max(estimated, settings.trust * walk_back)
+        estimated = max(estimated, settings.trust * walk_back, float(course.num_withheld))
         return max(estimated, float(self.waited)) if self.situation.outside_band else estimated
 
     def _poisoned_steps(self) -> float:
@@ -136,7 +145,8 @@ class Costs:
         if self.situation.non_finite:
             until, note = self._passed_over() - self.waited, "the same came again: more of the data is passed over"
         else:
-            until, note = max(1, self.course.num_moving), "it still goes on, and a cure now would meet it again"
+            until = max(1, self.course.num_moving, self.course.num_withheld)
+            note = "it still goes on, and a cure now would meet it again"
         return Weighed(MONITOR, (), min(heal, until + self._rollback_later), note)
 
     def _lr_cut(self) -> Weighed:

@@ -65,6 +65,16 @@ def test_it_is_over_when_what_moved_first_is_calm_again() -> None:
     assert (after.is_over, after.num_after, after.num_moving) == (True, 3, 2)
 
 
+def test_updates_that_fade_as_moments_do_are_left_alone_though_still_large() -> None:
+    pushed: list[Row] = [(1.0 + 0.2 * step, 2, 3000 * 0.75**step) for step in range(4)]
+    assert not course(pushed[:2]).is_over
+    assert course(pushed).is_over
+
+
+def test_updates_that_come_from_outside_do_not_fade_and_are_not_over() -> None:
+    assert not course([(1.5, 2, size) for size in (30, 34, 33, 20, 34, 29)]).is_over
+
+
 def test_what_begins_again_is_not_over() -> None:
     assert course([(3, 1, 1), CALM, CALM, (3, 1, 1)]).num_after == 0
 
@@ -109,6 +119,21 @@ def test_losses_in_a_row_that_are_not_finite_are_counted() -> None:
     broken: Row = (math.nan, math.nan, math.nan)
     assert course([broken] * 4).num_non_finite == 4
     assert course([broken] * 4 + [CALM]).num_non_finite == 0
+
+
+def test_updates_in_a_row_that_were_left_out_are_counted() -> None:
+    overflow: Row = (1, math.inf, 0)
+    assert course([overflow] * 4).num_withheld == 4
+    assert course([overflow] * 4 + [CALM]).num_withheld == 0
+    assert course([(1, 1000, 0)] * 4).num_withheld == 0
+
+
+def test_a_step_that_was_not_taken_counts_as_left_out_without_an_update_norm() -> None:
+    followed, incident = tracker([], has_update=False)
+    for step in (ONSET, ONSET + 1):
+        values = {LOSS: 2.0, GRAD_NORM: math.inf}
+        followed.note(StepRecord(1, -1, step, step, step, False, True, values))
+    assert followed.follow(incident, Progress(), 12.0).num_withheld == 2
 
 
 def test_how_far_back_a_level_is_comes_from_the_run_itself() -> None:

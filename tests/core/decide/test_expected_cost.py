@@ -108,6 +108,20 @@ def test_weights_without_numbers_are_replaced_at_once() -> None:
     assert CHOOSE(situation(course("loss", math.nan, is_over=False), p_recover=0.9, non_finite=True)).name == "rollback"
 
 
+@pytest.mark.parametrize(("num_withheld", "chosen"), [(10, "monitor"), (45, "monitor"), (120, "rollback")])
+def test_updates_that_are_left_out_while_the_losses_are_calm_are_waited_for_within_reason(
+    num_withheld: int, chosen: str
+) -> None:
+    """Going back would meet the same data again; but not for ever."""
+    overflowing = course("gradient", num_bad=12, is_over=True)._replace(num_withheld=num_withheld)
+    assert CHOOSE(situation(overflowing, step=500 + num_withheld)).name == chosen
+
+
+def test_updates_that_are_left_out_do_not_excuse_losses_that_stay_up() -> None:
+    overflowing = course("gradient", num_bad=12, is_over=True)._replace(num_withheld=40)
+    assert CHOOSE(situation(overflowing, step=540, outside_band=True)).name == "rollback"
+
+
 def test_where_they_come_again_more_of_the_data_is_passed_over_first() -> None:
     again = situation(course("loss", math.nan, is_over=False), non_finite=True, num_tried={"step-480": 1})
     assert [CHOOSE(again._replace(step=step)).name for step in (501, 515, 516)] == ["monitor", "monitor", "rollback"]
