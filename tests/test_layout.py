@@ -52,6 +52,7 @@ ONLY_IN = {
     "transformers": FRAMEWORKS,
     "lightning": FRAMEWORKS,
     "accelerate": FRAMEWORKS,
+    "deepspeed": FRAMEWORKS,
     "jax": FRAMEWORKS,
     "keras": FRAMEWORKS,
     "pyflink": ("holter.jobs",),

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holter.infra.bench import guard_cost, hooks_cost, latency, loader_speed, log_cost, watch_speed
+from holter.infra.bench import frameworks_cost, guard_cost, hooks_cost, latency, loader_speed, log_cost, watch_speed
 from holter.infra.bench.figures import Figure, table
 from holter.infra.errors import StackError
 from holter.infra.settings import settings_from_env
@@ -37,6 +37,10 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
     ),
     "hooks": (
         lambda stack, environ, scale: hooks_cost.measure(environ, max(10, round(100 * scale))),
+        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
+    ),
+    "frameworks": (
+        lambda stack, environ, scale: frameworks_cost.measure(environ, max(2, round(10 * scale))),
         frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
     ),
     "watch": (

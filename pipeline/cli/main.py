@@ -9,6 +9,7 @@ from holter.pipeline.cli import (
     bad_batches,
     control,
     fit,
+    follow,
     jobs,
     migrate,
     preflight,
@@ -33,6 +34,7 @@ app.command()(stack.status)
 app.command()(sql.sql)
 app.command()(advise.advise)
 app.command()(fit.fit)
+app.command()(follow.follow)
 app.command()(migrate.migrate)
 app.command()(preflight.preflight)
 app.command()(replay.replay)

@@ -19,9 +19,11 @@ from holter.pipeline.local.run_folder import RunFolder
 from holter.pipeline.local.spool import Entry, Said, Spool, SpoolReader
 from holter.schemas import InvalidRecord
 from holter.schemas.signed import open_unverified
-from holter.schemas.topics import CONTROL, TELEMETRY, Topic
+from holter.schemas.topics import CONTROL, SIGNALS, TELEMETRY, Topic
 
 STATE_EVERY_ENTRIES = 1024
+_HANDED_ON = frozenset({CONTROL.name, SIGNALS.name})
+"""Of what is said of a run, what its trainer may read."""
 
 _logger = logging.getLogger(__name__)
 
@@ -118,7 +120,7 @@ class Session:
 
     def _hand_on(self, key: bytes, said: list[Said], now: int) -> None:
         for each in said:
-            if each.topic == CONTROL.name:
+            if each.topic in _HANDED_ON:
                 self._exchange.put(each.topic, key, each.value, now)
 
     def _may_hand_on(self, message: Kept) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from tensorboard.backend.event_processing.directory_watcher import DirectoryDeletedError, DirectoryWatcher
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -12,11 +11,7 @@ from tensorboard.backend.event_processing.io_wrapper import IsTensorFlowEventsFi
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.util.tensor_util import make_ndarray
 
-
-class Scalar(NamedTuple):
-    tag: str
-    value: float
-    step: int
+from holter.producers.integrations.scalars import Scalar
 
 
 class EventFolder:

@@ -20,6 +20,8 @@ from typing import Any
 
 from wandb.proto.wandb_internal_pb2 import HistoryRecord, Record
 
+from holter.producers.integrations.scalars import Scalar, row_scalars
+
 _MAGIC = b":W&B"
 _HEAD_BYTES = 7
 _BLOCK_BYTES = 32 * 1024
@@ -42,6 +44,26 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         record.ParseFromString(body)
         if record.HasField("history"):
             yield _row(record.history)
+
+
+class WandbFile:
+    """A run's file that may still grow; it is read anew when it did."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._num_rows = 0
+        self._num_bytes = 0
+
+    def new_scalars(self) -> Iterator[Scalar]:
+        """What was written since the last call. Raises as :func:`read_rows` and :meth:`Path.stat` do."""
+        num_bytes = self._path.stat().st_size
+        if num_bytes == self._num_bytes:
+            return
+        self._num_bytes = num_bytes
+        for number, row in enumerate(read_rows(self._path)):
+            if number >= self._num_rows:
+                self._num_rows = number + 1
+                yield from row_scalars(row, row["_step"])
 
 
 def _row(history: HistoryRecord) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import torch
 from holter.producers.torch.ramped_factor import RampedFactor
 
 _GROUP_RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
-_SCHEDULER_RATES = ("base_lrs", "max_lrs", "min_lrs", "eta_min", "_last_lr")
+_SCHEDULER_RATES = ("base_lrs", "max_lrs", "min_lrs", "delta_lrs", "org_lrs", "eta_min", "_last_lr")
+"""Of torch's, and of DeepSpeed's (``delta_lrs``, ``org_lrs``)."""
 
 
 class LearningRateFactor:

@@ -36,7 +36,8 @@ def answer(watch: FakeWatch, run: Run) -> Ack:
     return ack
 
 
-def test_what_a_loop_applies_is_said_at_its_start() -> None:
+def test_what_a_loop_applies_is_said_at_its_start(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     watch = FakeWatch()
     run = make_run(watch, autonomy={"stop": "approve"})
     run.finish()
@@ -44,6 +45,7 @@ def test_what_a_loop_applies_is_said_at_its_start() -> None:
     assert isinstance(said.event, Started)
     assert (said.event.effects, said.event.allow) == (["lr_factor", "stop"], ["lr_factor", "stop"])
     assert said.event.autonomy == {"stop": "approve"}
+    assert "Holter sees what this run is given by log; it can apply lr_factor, stop" in caplog.text
 
 
 def test_an_action_is_applied_and_acknowledged_with_its_values() -> None:

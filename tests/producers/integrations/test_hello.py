@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import runpy
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,3 +76,37 @@ def final_loss(
     runpy.run_path(str(script), run_name="__main__")
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("final loss")]
     return float(said[0].split()[-1])
+
+
+TRACKED = {
+    "tensorboard": {
+        "from torch.utils.tensorboard": "from holter.producers.integrations import tensorboard as holter_tensorboard",
+        "from holter.producers.examples": "from holter import producers",
+        "writer = ": 'holter_tensorboard.watch(writer, producers.init("hello"))',
+    },
+    "wandb": {
+        "import wandb": "from holter.producers.integrations import wandb as holter_wandb",
+        "from holter.producers.examples": "from holter import producers",
+        "tracked = ": 'holter_wandb.watch(tracked, producers.init("hello"))',
+    },
+}
+
+
+def test_a_tracker_s_script_is_heard(tmp_path: Path) -> None:
+    """Its process ends without a word to Holter, as a newcomer's does. Both run at once: most of it is starting."""
+    libraries = [library for library in TRACKED if importlib.util.find_spec(library)]
+    started = [(tmp_path / library, start_worn(library, tmp_path / library)) for library in libraries]
+    for folder, process in started:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said[-3000:]
+        onsets = {signal.onset_step for signal in read_story(folder / "holter-runs" / "hello").signals}
+        assert {HURT_FROM, HURT_FROM + 1} & onsets  # what that step breaks is in the next loss
+
+
+def start_worn(library: str, folder: Path) -> subprocess.Popen[str]:
+    folder.mkdir()
+    worn = folder / "worn.py"
+    worn.write_text(with_lines((Path(__file__).parent / "hello" / f"{library}.py").read_text(), TRACKED[library]))
+    environ = {**os.environ, "HOLTER_MODE": "local", "WANDB_SILENT": "true"}
+    command = [sys.executable, str(worn), "--fault", "lr-burst"]
+    return subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -45,3 +45,4 @@ def test_tensorboard(folder: Path) -> None:
     assert "rollback" in told.effects()
     drawn = {scalar.tag for scalar in EventFolder(folder / "holter-tensorboard").new_scalars()}
     assert {"loss", "holter/action/rollback", "holter/action/rollback/after"} <= drawn
+    assert {f"holter/{signal.kind}" for signal in told.signals if signal.onset_step == 200} & drawn

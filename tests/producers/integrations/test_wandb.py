@@ -18,7 +18,8 @@ from holter.pipeline.replay.columns import ColumnNames
 from holter.pipeline.replay.reading import read_log
 from holter.producers.integrations import wandb as holter_wandb
 from holter.producers.integrations import wandb_file
-from holter.producers.integrations.wandb_file import read_rows
+from holter.producers.integrations.follow import open_source
+from holter.producers.integrations.wandb_file import WandbFile, read_rows
 from holter.producers.run import Run
 from holter.schemas.control import LrFactor
 from tests.producers.integrations.signals import say
@@ -166,3 +167,9 @@ def test_a_long_run_is_read_over_its_blocks_and_replayed(beside: Beside, tmp_pat
     log = read_log(path, ColumnNames({}), None)
     assert log.steps == list(range(400))
     assert log.metrics["train/loss"][:3] == pytest.approx([2.0, 2.01, 2.02])
+    (recorded,) = tmp_path.rglob("run-*.wandb")
+    source = open_source(recorded)
+    assert isinstance(source, WandbFile)
+    scalars = list(source.new_scalars())
+    assert [scalar.step for scalar in scalars if scalar.tag == "loss"] == list(range(400))
+    assert not list(source.new_scalars())

@@ -1,0 +1,156 @@
+"""DeepSpeed's engine on the CPU, where it has no fp16: its loss scale is read from a stand-in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("deepspeed")
+
+import deepspeed  # noqa: E402
+
+from holter.producers.examples import deepspeed_loop  # noqa: E402
+from holter.producers.integrations.deepspeed import watch  # noqa: E402
+from holter.schemas.control import LrFactor  # noqa: E402
+from holter.schemas.telemetry import Finished, Started  # noqa: E402
+from tests.producers.integrations.recorded import read_story  # noqa: E402
+from tests.producers.torch.loops import make_run  # noqa: E402
+from tests.producers.watch import FakeWatch, await_  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """DeepSpeed wants a process group, also of one."""
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    met = tmp_path_factory.mktemp("ranks") / "met"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{met}", rank=0, world_size=1)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in deepspeed_loop.ALONE.items():
+            patch.setenv(name, value)
+        yield
+    torch.distributed.destroy_process_group()
+
+
+class Loop:
+    def __init__(self, told: FakeWatch, config: dict[str, Any], scheduler: Any = None, **settings: Any) -> None:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 1)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        made = scheduler or (lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, 10))
+        whole = {"train_micro_batch_size_per_gpu": 4, "steps_per_print": 1000, **config}
+        self.engine, *_ = deepspeed.initialize(
+            model=model, optimizer=self.optimizer, lr_scheduler=made(self.optimizer), config=whole
+        )
+        self.dtype = next(model.parameters()).dtype
+        self.hooks = watch(self.engine, run=make_run(told), **{"checkpoints": None, **settings})
+        self.losses: list[float] = []
+
+    def batch(self, hurt: float = 1.0) -> None:
+        inputs = torch.randn(4, 4, dtype=self.dtype)
+        loss = (self.engine(inputs) - inputs.sum(1, keepdim=True)).float().square().mean() * hurt
+        self.engine.backward(loss)
+        self.engine.step()
+        self.losses.append(loss.item())
+
+    def end(self) -> None:
+        self.hooks.run.finish()
+        self.engine.destroy()
+
+
+BF16 = {"bf16": {"enabled": True}, "gradient_clipping": 0.01}
+
+
+def test_values_are_those_of_each_step_and_accumulated_batches_are_one() -> None:
+    told = FakeWatch()
+    loop = Loop(told, {"gradient_accumulation_steps": 2, "gradient_clipping": 0.01})
+    for _ in range(4):
+        loop.batch()
+    loop.end()
+    means = [(one + two) / 2 for one, two in zip(loop.losses[::2], loop.losses[1::2], strict=True)]
+    assert list(told.values("train/loss").values()) == pytest.approx(means)
+    assert min(told.values("train/grad_norm").values()) > 0.1
+    assert told.batches()[0].accumulation == 2
+    assert told.events(Finished)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_skipped_step_counts_and_is_marked(stage: int) -> None:
+    told = FakeWatch()
+    loop = Loop(told, {**BF16, "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True})
+    for hurt in (1.0, math.nan, 1.0):
+        loop.batch(hurt)
+    loop.end()
+    norms = told.values("train/grad_norm")
+    assert list(norms) == [1, 2, 3]
+    assert norms[1] > 0.1
+    assert math.isinf(norms[2])
+    skipped = [
+        step
+        for batch in told.batches()
+        for step, done in zip(batch.step_numbers(), batch.applied, strict=False)
+        if not done
+    ]
+    assert skipped == [2]
+    assert told.values("optim/lr")[3] == pytest.approx(0.009)
+    (started,) = told.events(Started)
+    assert set(started.event.effects) >= {"nan_guard", "lr_factor"}
+    assert "rollback" not in started.event.effects
+    assert told.batches()[0].grad_norm_scope == "global"
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        None,
+        lambda optimizer: deepspeed.runtime.lr_schedules.WarmupLR(optimizer, 0.0, 0.01, 6),
+        lambda optimizer: deepspeed.runtime.lr_schedules.WarmupCosineLR(optimizer, 12),
+    ],
+    ids=["torch", "WarmupLR", "WarmupCosineLR"],
+)
+def test_a_factor_on_the_learning_rate_outlives_the_scheduler(scheduler: Any) -> None:
+    told = FakeWatch()
+    loop = Loop(told, BF16, scheduler, allow={"lr_factor"})
+    loop.batch()
+    told.act([LrFactor(0.5)])
+    control = loop.hooks.run.control
+    assert control is not None
+    await_(lambda: control.is_due(1), "the action")
+    for _ in range(4):
+        loop.batch()
+    loop.end()
+    rates = list(told.values("optim/lr").values())
+    plain = Loop(FakeWatch(), BF16, scheduler, allow=())
+    expected = []
+    for _ in range(5):
+        expected.append(plain.engine.get_lr()[0])
+        plain.batch()
+    plain.end()
+    assert rates[2:] == pytest.approx([rate / 2 for rate in expected[2:]])
+
+
+def test_what_cannot_be_watched_is_told_in_a_line() -> None:
+    loop = Loop(FakeWatch(), {})
+    with pytest.raises(ValueError, match=r"^this engine is watched already: call watch once$"):
+        watch(loop.engine, "tests")
+    loop.end()
+    assert not {"step", "backward", "clip_fp32_gradients"} & set(vars(loop.engine))
+
+
+def test_the_example_is_healed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLTER_MODE", "local")
+    deepspeed_loop.main(["--fault", "lr-burst"])
+    (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("final loss"))
+    story = read_story(tmp_path / "holter-runs" / "examples")
+    assert 200 in {signal.onset_step for signal in story.signals}
+    assert "rollback" in story.effects()
+    assert float(said.split()[-1]) < 0.2  # as the other libraries' examples; untreated it ends near 1
