@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,7 +34,7 @@ TARGETS = {
 }
 _PLAIN = "plain"
 _MSIGN_EVERY = 100
-_RATES = {"lr": 1e-4, "weight_decay": 0.01}
+_RATES = Setting(learning_rate=1e-4, weight_decay=0.01)
 MODEL_30M = ModelSettings(context=128, width=512, num_layers=9, num_heads=8)
 
 
@@ -42,9 +42,10 @@ MODEL_30M = ModelSettings(context=128, width=512, num_layers=9, num_heads=8)
 class CostSetting:
     model: ModelSettings = MODEL_30M
     batch_size: int = 8
-    num_warm_up: int = 3
-    num_rounds: int = 30
-    restores_every: int = 10
+    num_warm_up: int = 27
+    """Steps on the first gradients, so that every rule is past its own start: SPAM's 20, most clippers' 25."""
+    num_rounds: int = 20
+    restores_every: int = 5
     """Rounds; an MSign step that restores costs as much as many others, and one in a hundred of a run does."""
 
 
@@ -57,9 +58,11 @@ def measure(setting: CostSetting, told: Callable[[str], None]) -> list[Figure]:
     """The ratio of every stabiliser that has a target; ``told`` is called as each round ends."""
     torch.set_num_threads(1)
     rounds = _Rounds(setting)
-    for number in range(setting.num_warm_up + setting.num_rounds):
-        rounds.run(number, is_counted=number >= setting.num_warm_up)
-        told(f"round {number + 1} of {setting.num_warm_up + setting.num_rounds}")
+    told("warming up")
+    rounds.warm_up()
+    for number in range(setting.num_rounds):
+        rounds.run(number)
+        told(f"round {number + 1} of {setting.num_rounds}")
     return [_figure(arm, target, rounds.ratios(arm), setting, rounds.size) for arm, target in TARGETS.items()]
 
 
@@ -74,11 +77,25 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[outside], ordered[count - 1 - outside]
 
 
-def _figure(arm: str, target: float, ratios: Sequence[float], setting: CostSetting, size: int) -> Figure:
-    low, high = median_interval(ratios)
+def ratios(arm: str, passes: Sequence[float], rest: Sequence[Mapping[str, float]]) -> list[float]:
+    """Of the rounds that the arm took part in: a round's forward and backward pass, and what each side did after it.
+
+    >>> ratios("zclip", [3.0, 3.0], [{"plain": 1.0, "zclip": 1.4}, {"plain": 1.0}])
+    [1.1]
+    """
+    share = 1 / _MSIGN_EVERY if arm == "msign" else 1.0
+    return [
+        1.0 + share * (seconds[arm] - seconds[_PLAIN]) / (passed + seconds[_PLAIN])
+        for passed, seconds in zip(passes, rest, strict=True)
+        if arm in seconds
+    ]
+
+
+def _figure(arm: str, target: float, found: Sequence[float], setting: CostSetting, size: int) -> Figure:
+    low, high = median_interval(found)
     tokens = setting.batch_size * setting.model.context
-    note = f"95 % {low:.4f} to {high:.4f}, {len(ratios)} rounds, {size / 1e6:.1f} M parameters, {tokens} tokens"
-    return Figure(f"step_cost_ratio_{arm}", statistics.median(ratios), "", target, note=note)
+    note = f"95 % {low:.4f} to {high:.4f}, {len(found)} rounds, {size / 1e6:.1f} M parameters, {tokens} tokens"
+    return Figure(f"step_cost_ratio_{arm}", statistics.median(found), "", target, note=note)
 
 
 class _Rounds:
@@ -94,34 +111,39 @@ class _Rounds:
         self._passes: list[float] = []
         self._seconds: list[dict[str, float]] = []
 
-    def run(self, number: int, is_counted: bool) -> None:
-        passed = _seconds(self._pass)
-        gradients = [weight.grad.clone() for weight in self._parameters if weight.grad is not None]
+    def warm_up(self) -> None:
+        self._pass()
+        gradients = self._kept_gradients()
+        for _ in range(self._setting.num_warm_up):
+            for name in self._sides:
+                if name != "msign":
+                    self._step(name, gradients)
+
+    def run(self, number: int) -> None:
+        self._passes.append(_seconds(self._pass))
+        gradients = self._kept_gradients()
         names = [name for name in self._sides if name != "msign" or number % self._setting.restores_every == 0]
         turned = names[number % len(names) :] + names[: number % len(names)]
-        seconds = {}
-        for name in turned:
-            torch._foreach_copy_([weight.grad for weight in self._parameters], gradients)
-            seconds[name] = _seconds(self._sides[name])
-        if is_counted:
-            self._passes.append(passed)
-            self._seconds.append(seconds)
+        self._seconds.append({name: self._step(name, gradients) for name in turned})
+
+    def _step(self, name: str, gradients: list[torch.Tensor]) -> float:
+        torch._foreach_copy_([weight.grad for weight in self._parameters if weight.grad is not None], gradients)
+        return _seconds(self._sides[name])
+
+    def _kept_gradients(self) -> list[torch.Tensor]:
+        return [weight.grad.clone() for weight in self._parameters if weight.grad is not None]
 
     def ratios(self, arm: str) -> list[float]:
-        """Of the rounds that the arm took part in."""
-        share = 1 / _MSIGN_EVERY if arm == "msign" else 1.0
-        return [
-            1.0 + share * (seconds[arm] - seconds[_PLAIN]) / (passed + seconds[_PLAIN])
-            for passed, seconds in zip(self._passes, self._seconds, strict=True)
-            if arm in seconds
-        ]
+        return ratios(arm, self._passes, self._seconds)
 
     def _pass(self) -> None:
         self._model.zero_grad(set_to_none=True)
         self._model(*self._batch).backward()
 
     def _plain(self) -> Side:
-        optimizer = torch.optim.AdamW(self._parameters, foreach=True, **_RATES)
+        optimizer = torch.optim.AdamW(
+            self._parameters, lr=_RATES.learning_rate, weight_decay=_RATES.weight_decay, foreach=True
+        )
 
         def step() -> None:
             torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -130,10 +152,9 @@ class _Rounds:
         return step
 
     def _with(self, arm: str) -> Side:
-        """A clipper takes the place of ``clip_grad_norm_``; an optimizer that of AdamW, and is clipped by it as well."""
+        """A clipper takes the place of ``clip_grad_norm_``; an optimizer that of AdamW, behind the same clipping."""
         clipper = ARMS[arm].make_clipper(self._model)
-        rates = Setting(learning_rate=_RATES["lr"], weight_decay=_RATES["weight_decay"])
-        optimizer = ARMS[arm].optimizer(self._model, rates, 0.999)
+        optimizer = ARMS[arm].optimizer(self._model, _RATES, 0.999)
         if isinstance(optimizer, MSign):
             optimizer = MSign(optimizer.base, every=1)  # in a run it restores at one step of a hundred
 

@@ -67,7 +67,7 @@ class _Pipeline:
         inner = {id(weight) for stage in self._stages for weight in stage}
         rest = [weight for weight in self._model.parameters() if id(weight) not in inner]
         groups = [{"params": each, "factor": 1.0} for each in (*self._stages, rest)]
-        self._optimizer = torch.optim.Adam(groups, lr=toy.learning_rate, betas=(0.9, 0.999))
+        self._optimizer = torch.optim.Adam(groups, lr=toy.learning_rate, betas=(0.9, 0.999), fused=True)
         self._norms = [0.0] * len(self._stages)
         self._batches = Batches(read_corpus(), recovery.seed, toy.batch_size, toy.context, unhurt)
         self._losses: list[float] = []

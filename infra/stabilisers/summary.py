@@ -79,12 +79,19 @@ def figures(trials: Mapping[Trial, TrialResult]) -> list[Figure]:
 
 
 def _best_after_lr_burst(trials: Mapping[Trial, TrialResult]) -> list[Figure]:
-    """The rank of the better of Clippy and rollback among all arms, by final loss."""
-    means = {key[0]: value.mean for key, value in losses(trials).items() if key[1:] == ("lr", 0.95)}
+    """The rank of the better of Clippy and rollback among all arms, by final loss over the seeds that all have."""
+    ended = {trial: result for trial, result in trials.items() if (trial.fault, trial.beta2) == ("lr", 0.95)}
+    shared = set[int].intersection(*(_seeds(ended, arm) for arm in {trial.arm for trial in ended})) if ended else set()
+    of_shared = {trial: result for trial, result in ended.items() if trial.seed in shared}
+    means = {key[0]: value.mean for key, value in losses(of_shared).items()}
     ranked = sorted(means, key=means.__getitem__)
     named = [ranked.index(arm) + 1 for arm in ("clippy", "rollback", "rollback-ordered") if arm in means]
     note = "best first: " + ", ".join(ARMS[arm].label for arm in ranked[:3])
     return [Figure("lr_burst_rank_of_clippy_or_rollback", float(min(named)), "", 1.0, note=note)] if named else []
+
+
+def _seeds(trials: Iterable[Trial], arm: str) -> set[int]:
+    return {trial.seed for trial in trials if trial.arm == arm}
 
 
 class RemedySummary(NamedTuple):

@@ -40,12 +40,24 @@ class TensorReadings:
         """How many elements of which tensors are no numbers."""
         return {name: int(count) for name, count in zip(self.names, self.num_nonfinite, strict=True) if count}
 
+    def metrics(self) -> dict[str, float]:
+        """In three numbers, for ``run.log``: a series a tensor would be thousands."""
+        return {
+            "gradient/num_nonfinite": sum(self.num_nonfinite),
+            "gradient/worst_score": max(self.scores),
+            "gradient/num_far": float(sum(self.is_far)),
+        }
+
 
 class GradientWatch:
     """Norms, non-finite elements and the point test of every gradient; of a split one, of this rank's part.
 
     The readings of a step travel by one asynchronous copy and are delivered a step or two later, on the CPU at once.
     Counting costs one more pass over the gradients, and a copy of them while it lasts.
+
+    No ``Guard`` starts one: most runs do not need it at its price. Beside a guard without a gradient scaler, measure
+    between ``guard.backward`` and ``guard.step``, and deliver by ``lambda readings: run.log(readings.metrics())``,
+    which joins the step in progress: on a device the one or two steps after the measured one.
 
     >>> weight = torch.nn.Parameter(torch.zeros(3))
     >>> watch = GradientWatch([("weight", weight)], lambda readings: print(readings.norms, readings.nonfinite()))

@@ -19,7 +19,10 @@ GLOBALGC = Stabiliser(
     "GlobalGC", "Guard(…, clip=1.0)", "one tensor's spike takes the step from all the others", "globalgc"
 )
 AGC = Stabiliser(
-    "AGC", 'Guard(…, clip=clip.make("agc"))', "made for SGD; under Adam it bounds gradients, not updates", "agc"
+    "AGC",
+    'Guard(…, clip=clip.make("agc", exclude=head.parameters()))',
+    "made for SGD; under Adam it bounds gradients, not updates",
+    "agc",
 )
 ADAGC = Stabiliser(
     "AdaGC",

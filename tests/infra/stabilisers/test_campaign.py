@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from typer import Typer
 from typer.testing import CliRunner
 
+from holter.infra.demo.model import Gpt
 from holter.infra.stabilisers import campaign as campaigns
 from holter.infra.stabilisers.__main__ import stabilisers
 from holter.infra.stabilisers.arms import ARMS
@@ -25,6 +27,20 @@ def test_every_clipper_and_optimizer_is_in_the_table_with_its_claim() -> None:
     named = {name.replace("_", "-") for name in (*clip.CLIPPERS, *optim.OPTIMIZERS)} - {"clippy-adagrad"}
     assert named <= set(ARMS)
     assert set(ARMS) - {"none"} == set(CLAIMS)
+
+
+@pytest.mark.parametrize(("arm", "is_clipped"), [("agc", False), ("agc-all", True)])
+def test_agc_leaves_the_last_layer_as_its_authors_do(arm: str, is_clipped: bool) -> None:
+    """Which in the toy is the embedding too."""
+    model = Gpt(QUICK.model())
+    for weight in model.parameters():
+        weight.grad = torch.full_like(weight, 1e3)
+    clipper = ARMS[arm].make_clipper(model)
+    assert clipper is not None
+    clipper.clip(list(model.parameters()))
+    head, other = model.tokens.weight.grad, model.blocks[0].mlp[0].weight.grad  # type: ignore[union-attr, index]
+    assert (float(head.max()) < 1e3) == is_clipped  # type: ignore[union-attr]
+    assert float(other.max()) < 1e3
 
 
 def test_what_is_kept_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,12 @@ def test_the_best_after_a_burst_is_named() -> None:
     assert figure.note.startswith("best first: Clippy")
 
 
+def test_arms_are_ranked_by_the_seeds_that_all_have() -> None:
+    known = trials("clippy", "lr", [2.1, 9.0], 0.95) | trials("none", "lr", [2.2], 0.95)
+    (figure,) = figures(known)
+    assert figure.note == "best first: Clippy-AdamW .5/.01, unclipped"
+
+
 def test_seeds_that_never_came_back_are_counted_apart() -> None:
     known = {Trial("none", "lr", 0.95, seed): ended(2.0, steps) for seed, steps in enumerate((10, 30, None))}
     assert recovery_steps(known, "none", 0.95) == (20.0, 1)

@@ -10,8 +10,11 @@ import pytest
 import torch
 
 from holter.pipeline.core.stats import ordered
+from holter.producers.torch import Guard
 from holter.producers.torch.on_device import GradientWatch, TensorReadings
 from holter.producers.torch.point_test import PointSettings, PointTest
+from tests.producers.torch.loops import make_model, make_run
+from tests.producers.watch import FakeWatch
 
 pytestmark = pytest.mark.torch
 
@@ -123,6 +126,24 @@ def test_norms_counts_and_spikes_are_told_by_name() -> None:
     assert taken[30].nonfinite() == {"wide": 3}
     assert all(not readings.nonfinite() for readings in taken if readings.step != 30)
     assert {readings.step: list(readings.far()) for readings in taken if readings.far()} == {35: ["wide"]}
+
+
+def test_its_readings_join_the_guarded_step_that_they_are_of() -> None:
+    watch = FakeWatch()
+    run, model = make_run(watch), make_model()
+    guard = Guard(run, model, torch.optim.AdamW(model.parameters(), lr=0.01))
+    readings = GradientWatch(model.named_parameters(), lambda taken: run.log(taken.metrics()))
+    for step in range(1, 6):
+        inputs = torch.full((8, 4), math.nan if step == 4 else 1.0)
+        guard.backward(model(inputs).square().mean())
+        readings.measure(step)
+        guard.step()
+    run.finish()
+    num_values = sum(parameter.numel() for parameter in model.parameters())
+    expected = {step: float(num_values) if step == 4 else 0.0 for step in range(1, 6)}
+    assert watch.values("gradient/num_nonfinite") == expected
+    assert watch.values("gradient/worst_score").keys() == expected.keys()
+    assert guard.num_skipped == 1
 
 
 @pytest.mark.cuda
