@@ -47,6 +47,15 @@ class FakeWatch:
     def batches(self) -> list[MetricBatch]:
         return [record for record in self.records() if isinstance(record, MetricBatch)]
 
+    def not_applied(self) -> list[int]:
+        """The steps whose updates were left out, however they were cut into batches."""
+        return [
+            step
+            for batch in self.batches()
+            for step, applied in zip(batch.step_numbers(), batch.applied or b"\1" * batch.num_steps, strict=True)
+            if not applied
+        ]
+
     def events(self, kind: type[Event] | None = None) -> list[RunEvent]:
         events = [record for record in self.records() if isinstance(record, RunEvent)]
         return [record for record in events if kind is None or isinstance(record.event, kind)]

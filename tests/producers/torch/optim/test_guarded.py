@@ -66,18 +66,9 @@ def test_the_guard_tells_skip_step_what_it_judges_and_publishes_what_it_left_out
     assert all(torch.equal(one, other) for one, other in zip(before, run.weights(), strict=True))
     run.steps(1)
     run.run.finish()
-    assert 31 in not_applied(watch)
-    assert run.guard.num_skipped == len(not_applied(watch))
+    assert 31 in watch.not_applied()
+    assert run.guard.num_skipped == len(watch.not_applied())
     assert watch.values("train/update_norm")[31] == 0.0
-
-
-def not_applied(watch: FakeWatch) -> list[int]:
-    return [
-        step
-        for batch in watch.batches()
-        for step, applied in zip(batch.step_numbers(), batch.applied or b"\1" * batch.num_steps, strict=True)
-        if not applied
-    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
