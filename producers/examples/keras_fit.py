@@ -37,9 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
     model = keras.Sequential([keras.layers.Dense(256, "relu"), keras.layers.Dense(256, "relu"), keras.layers.Dense(1)])
     model.compile(keras.optimizers.Adam(1e-3, beta_2=0.98), "mse")
     inputs, targets = (np.asarray(each) for each in task.make_data(1, 2560))
-    allow = {"lr_factor", "rollback"}
     # A hundred steps this short may pass before an action is here: the copy to go back to must still be kept.
-    holter = HolterCallback(project="examples", config=vars(options), allow=allow, keep=12)
+    holter = HolterCallback(
+        project="examples", config=vars(options), allow={"lr_factor", "rollback"}, checkpoint_every=25, keep=12
+    )
     callbacks = [LrBurst(options.fault), holter]
     model.fit(inputs, targets, batch_size=256, epochs=NUM_EPOCHS, verbose=0, callbacks=callbacks)
     print(f"{holter.last_step} steps, final loss {model.evaluate(inputs, targets, verbose=0):.4f}")
