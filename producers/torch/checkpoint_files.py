@@ -97,18 +97,11 @@ class CheckpointFiles:
         Raises:
             DamagedCheckpoint: the bytes are not those that were written, or the weights are not finite.
         """
-        return self._read(manifest, in_place=False)
-
-    def verify(self, manifest: Manifest) -> None:
-        """Reads this folder's part back without holding it in memory; raises as :meth:`read` does."""
-        CheckpointFiles._read(self, manifest, in_place=True)
-
-    def _read(self, manifest: Manifest, in_place: bool) -> dict[str, Any]:
         path = self.data_path(manifest.name)
         try:
             if _sha256(path) != manifest.sha256:
                 raise DamagedCheckpoint(f"{path.name} is not what was written (SHA-256 differs)")
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+            state = torch.load(path, map_location="cpu", weights_only=True)
         except OSError as error:
             raise DamagedCheckpoint(f"{path.name} cannot be read: {error.strerror}") from None
         except DamagedCheckpoint:
@@ -117,6 +110,14 @@ class CheckpointFiles:
             raise DamagedCheckpoint(f"{path.name} cannot be loaded: {error}"[:500]) from None
         check_finite(path.name, state.get("model", {}))
         return state  # type: ignore[no-any-return]
+
+    def verify(self, manifest: Manifest) -> None:
+        """Reads this folder's part back; raises as :meth:`read` does.
+
+        It is held in memory meanwhile: were it only mapped, a file that somebody cuts short would end the training
+        with SIGBUS.
+        """
+        CheckpointFiles.read(self, manifest)
 
     def quarantine(self, name: str) -> None:
         """Takes it out of the checkpoints; the files of the last few stay for people to look at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,21 @@ def test_a_file_is_read_back_off_the_step(tmp_path: Path) -> None:
     (verified,) = watch.events(CheckpointVerified)
     assert verified.event.load_seconds > 0  # type: ignore[union-attr]
     assert states(tmp_path) == {5: "verified"}
+
+
+def test_a_file_cut_short_while_it_is_read_back_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(tmp_path, FakeWatch())
+    training.steps(5)
+    training.run.finish()
+    kept, load = files(tmp_path), torch.load
+
+    def load_and_cut(path: Path, **options: Any) -> Any:
+        state = load(path, **options)
+        os.truncate(path, 0)
+        return state
+
+    monkeypatch.setattr(torch, "load", load_and_cut)
+    kept.verify(kept.manifests()[-1])
 
 
 def test_damage_is_found_before_it_is_needed(tmp_path: Path) -> None:
