@@ -131,7 +131,7 @@ def test_norms_counts_and_spikes_are_told_by_name() -> None:
 def test_its_readings_join_the_guarded_step_that_they_are_of() -> None:
     watch = FakeWatch()
     run, model = make_run(watch), make_model()
-    guard = Guard(run, model, torch.optim.AdamW(model.parameters(), lr=0.01))
+    guard = Guard(run, model, torch.optim.AdamW(model.parameters(), lr=0.01), checkpoints=None)
     readings = GradientWatch(model.named_parameters(), lambda taken: run.log(taken.metrics()))
     for step in range(1, 6):
         inputs = torch.full((8, 4), math.nan if step == 4 else 1.0)
