@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,8 @@ from holter.producers.torch.ranks import Word
 LEFT = 2**62
 """In the place of ``wants_action``: whoever says it takes part in no further round."""
 _OPERATION_TIMEOUT = timedelta(minutes=10)
+_NUM_KEPT = 64
+"""Far more rounds than can be in flight."""
 
 
 class NoAgreement(Exception):
@@ -75,4 +78,11 @@ class Rounds:
         """Returns at once."""
         values = torch.empty(len(said), dtype=torch.int64)
         values.numpy()[:] = said
-        return Round(self._group.allreduce([values], self._greatest), values)
+        begun = Round(self._group.allreduce([values], self._greatest), values)
+        _newest.append(begun)
+        return begun
+
+
+_newest: deque[Round] = deque(maxlen=_NUM_KEPT)
+"""Until the interpreter is gone: a thread of gloo that is the last to let go of a tensor asks for the interpreter, and
+where that is going just then, the process ends with SIGABRT."""

@@ -40,7 +40,7 @@ def run_ranks(job: Job, num_ranks: int, folder: Path, *settings: Any) -> list[An
     """What ``job(rank, num_ranks, folder, *settings)`` returned, by rank; fails with a rank's traceback."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    port = _free_port()
+    port = free_port()
     started: list[tuple[BaseProcess, Connection]] = []
     try:
         for rank in range(num_ranks):
@@ -83,7 +83,7 @@ def _child(pipe: Connection, job: Job, rank: int, num_ranks: int, port: int, fol
     os._exit(0)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
