@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 
 from holter.pipeline.core.decide.checkpoints import Checkpoint, CheckpointHealth, CheckpointState
-from holter.pipeline.core.decide.course import Course, CourseTracker
+from holter.pipeline.core.decide.course import CourseTracker
 from holter.pipeline.core.decide.decision_state import DecisionState
 from holter.pipeline.core.decide.expected_cost import everything
 from holter.pipeline.core.decide.issuing import Issuer, View
+from holter.pipeline.core.decide.non_finite import may_be_in_weights
 from holter.pipeline.core.decide.orders import Orders, rejection
 from holter.pipeline.core.decide.outcomes import MEASURED_AFTER_STEPS
 from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, effect_names, policy_named
@@ -27,7 +28,6 @@ from holter.schemas.control import Action, Health, Rollback
 from holter.schemas.decisions import Decision, Outcome
 from holter.schemas.telemetry import (
     STEP_SECONDS,
-    WEIGHT_NORM,
     Ack,
     CheckpointQuarantined,
     CheckpointSaved,
@@ -286,7 +286,9 @@ class DecisionStage:
         return Situation(
             incident=incident,
             step=record.step,
-            non_finite=self._is_non_finite(record, course, view),
+            non_finite=may_be_in_weights(
+                record, view.recent, course.num_non_finite, self._settings.cost.non_finite_steps
+            ),
             outside_band=view.is_outside_band(incident),
             checkpoint=targets[0] if targets else None,
             load_seconds=self.checkpoints.load_seconds(targets[0]) if targets else 0.0,
@@ -302,16 +304,6 @@ class DecisionStage:
             lr_floor=self.safety.settings.lr_floor,
             num_alike=self._num_alike(incident),
         )
-
-    def _is_non_finite(self, record: StepRecord, course: Course, view: View) -> bool:
-        """Whether the weights may hold what is not finite: the trainer says so, or a step was taken with such a value.
-
-        Losses that go on being so come from the weights as well. Gradients alone do not, as long as their steps are
-        left out and the losses are finite.
-        """
-        if not math.isfinite(record.values.get(WEIGHT_NORM, 0.0)) or view.recent.has_taken_non_finite():
-            return True
-        return course.num_non_finite >= self._settings.cost.non_finite_steps
 
     def _price(self, situation: Situation, choice: Choice) -> Price:
         lost_steps = sum(

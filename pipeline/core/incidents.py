@@ -26,6 +26,8 @@ _STATES: dict[SignalKind, IncidentState] = {
     "level_shift": "diverging",
     "stuck": "stuck",
 }
+UNLIKELY_BELOW = 0.5
+"""A run with a lower P(recover) is more likely not to heal."""
 _ORDER: tuple[IncidentState, ...] = ("spike", "exploding", "diverging")
 
 
@@ -48,7 +50,9 @@ class IncidentSettings:
     stuck_records: int = 25
     """Every so many records an open incident is asked whether it gets anywhere:"""
     stuck_closed: float = 0.1
-    """it is stuck where it closed less than this share of the gap."""
+    """it is stuck where it closed less than this share of the gap twice in a row,"""
+    high_checks: int = 3
+    """and where, whatever the loss does, the gradient norm stayed high more often than this."""
     plateau_spread: float = 0.006
     """The last 16 losses within this share of their level, and above the baseline, are a plateau,"""
     dead_scales: float = 0.1
@@ -94,6 +98,8 @@ class Incident(Struct):
     num_calm: int = 0
     num_lost: int = 0
     p_recover: float = math.nan
+    num_unlikely: int = 0
+    """Estimates in a row that found it more likely not to heal."""
     moved: dict[str, float] = {}
     features: dict[str, float] = {}
     applied: list[EffectName] = []
@@ -110,6 +116,8 @@ class Incident(Struct):
     """How far the median of three losses has been above the baseline."""
     num_idle: int = 0
     """How many times in a row it did not."""
+    num_high: int = 0
+    """How many times in a row the gradient norm had stayed high."""
     mark: float = math.nan
     """The gap when it was last asked whether it gets anywhere."""
 
@@ -181,7 +189,8 @@ class IncidentTracker:
         for item in evidence:
             _join(incident, item)
         self._advance(incident, recent)
-        final = self._final_state(incident, recent)
+        is_moving = any(item.kind == "update_explosion" for item in evidence)
+        final = self._final_state(incident, recent, is_moving)
         return Change("update", incident) if final is None else self.close(final)
 
     def pass_calm(self) -> None:
@@ -217,6 +226,7 @@ class IncidentTracker:
         if closed is not None and closed.incident.state in ("recovered", "recovered_higher"):
             incident = closed.incident
             incident.num_calm = 0
+            incident.first_losses = []
             self.state.num_healed -= 1
             phase: Literal["open", "update"] = "update"
         else:
@@ -241,6 +251,7 @@ class IncidentTracker:
         self._ask_whether_stuck(incident, recent)
         features = self._features(incident, recent)
         incident.p_recover, incident.moved = estimate(features, self._settings.weights)
+        incident.num_unlikely = incident.num_unlikely + 1 if incident.p_recover < UNLIKELY_BELOW else 0
         incident.features = {name: float(value) for name, value in features._asdict().items() if not math.isnan(value)}
         if incident.is_stuck or features.is_plateau:
             incident.state = "stuck"
@@ -266,8 +277,9 @@ class IncidentTracker:
         grad = recent.median_grad(9)
         ratio = settings.grad_ratio * (1.0 if _log_share(gap, incident) > settings.stuck_closed else 3.0)
         stays_high = grad > ratio * incident.base_grad and _grad_closing(recent) < 0.5
-        incident.num_idle = incident.num_idle + 1 if is_idle or stays_high else 0
-        incident.is_stuck = incident.num_idle > 1
+        incident.num_idle = incident.num_idle + 1 if is_idle or (stays_high and is_above) else 0
+        incident.num_high = incident.num_high + 1 if stays_high else 0
+        incident.is_stuck = incident.num_idle > 1 or incident.num_high > settings.high_checks
         incident.mark = gap
 
     def _features(self, incident: Incident, recent: RecentValues) -> RecoveryFeatures:
@@ -318,11 +330,13 @@ class IncidentTracker:
         is_flat = high - low <= self._settings.plateau_spread * abs(level)
         return is_flat and newer >= older - 0.25 * (high - low)
 
-    def _final_state(self, incident: Incident, recent: RecentValues) -> IncidentState | None:
+    def _final_state(self, incident: Incident, recent: RecentValues, is_moving: bool) -> IncidentState | None:
+        """``is_moving``: whether the updates are too large still, so that the weights are carried on."""
         settings = self._settings
         loss = recent.last_loss()
         incident.num_lost = 0 if math.isfinite(loss) else incident.num_lost + 1
-        incident.num_calm = incident.num_calm + 1 if self._is_calm(incident, recent, loss) else 0
+        is_calm = not is_moving and self._is_calm(incident, recent, loss)
+        incident.num_calm = incident.num_calm + 1 if is_calm else 0
         if incident.num_calm >= (settings.coarse_calm_records if incident.is_coarse else settings.calm_records):
             return "recovered_higher" if incident.is_outside(recent.median_loss(5), 1.0) else "recovered"
         if incident.num_lost >= settings.lost_after_records:

@@ -93,6 +93,10 @@ class RecentValues:
         half = len(grads) // 2
         return _finite_median(deque(grads[half:]), half), _finite_median(deque(grads[:half]), half)
 
+    def num_non_finite_losses(self) -> int:
+        """In a row up to now, as far as they are kept."""
+        return next((num for num, loss in enumerate(reversed(self.losses)) if loss - loss == 0.0), len(self.losses))
+
     def has_taken_non_finite(self) -> bool:
         """Whether the optimizer took a step of the last 10 with a loss or a gradient that was not finite."""
         return REACHED in self.loss_flags or REACHED in self.grad_flags

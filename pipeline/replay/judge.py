@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from holter.pipeline.core.decide.checkpoints import Checkpoint
+from holter.pipeline.core.decide.non_finite import may_be_in_weights
 from holter.pipeline.core.decide.policy import MONITOR, Choice, Situation, policy_named
-from holter.pipeline.core.decide.settings import PolicySettings, adjusted
+from holter.pipeline.core.decide.settings import CostSettings, PolicySettings, adjusted
 from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET, policy_from_text
 from holter.pipeline.core.incidents import Incident
 from holter.pipeline.core.signals import SignalSettings, SignalStage
@@ -51,13 +52,13 @@ class Adviser:
 
     def __init__(self, policy: str) -> None:
         written = policy_from_text(policy)
-        costs = adjusted(PolicySettings(), written.settings).cost
-        self._policy = policy_named(written.preset or DEFAULT_PRESET, costs)
+        self._costs = adjusted(PolicySettings(), written.settings).cost
+        self._policy = policy_named(written.preset or DEFAULT_PRESET, self._costs)
         self._told = ("", MONITOR)
 
     def advise(self, record: StepRecord, stage: SignalStage, incident: Incident) -> tuple[Choice, bool]:
         """The choice, and whether it differs from the last one made for this incident (at first: from waiting)."""
-        choice = self._policy(situation_of(record, stage, incident))
+        choice = self._policy(situation_of(record, stage, incident, self._costs))
         before = self._told[1] if self._told[0] == incident.id else MONITOR
         self._told = (incident.id, choice.name)
         return choice, choice.name != before
@@ -149,13 +150,14 @@ def judge(
     yield from one.finish()
 
 
-def situation_of(record: StepRecord, stage: SignalStage, incident: Incident) -> Situation:
+def situation_of(record: StepRecord, stage: SignalStage, incident: Incident, costs: CostSettings) -> Situation:
     """What the policy may look at, with a checkpoint presumed."""
     step = max(0, incident.onset_step - CHECKPOINT_AGE_STEPS)
+    recent = stage.recent
     return Situation(
         incident=incident,
         step=record.step,
-        non_finite=stage.recent.loss_reached_weights() or stage.recent.num_grads_reached_weights() > 0,
+        non_finite=may_be_in_weights(record, recent, recent.num_non_finite_losses(), costs.non_finite_steps),
         outside_band=stage.is_outside_band(incident),
         checkpoint=Checkpoint(f"presumed at step {step}", step, 0.0),
         load_seconds=0.0,

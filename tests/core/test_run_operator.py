@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -318,7 +319,7 @@ def test_what_cannot_be_read_is_set_aside_with_its_place() -> None:
 
 
 def test_read_only_deployments_say_the_same() -> None:
-    whole = _burst(Loop())
+    whole = _whole_burst()
     for deployment, topic in ((WINDOW_STATS, topics.WINDOWS), (SIGNALS, topics.SIGNALS)):
         part = _burst(Loop(deployment=deployment))
         assert part.decoded(topic) == whole.decoded(topic)
@@ -329,8 +330,7 @@ def test_read_only_deployments_say_the_same() -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_restarts_duplicates_and_reordering_change_nothing(seed: int) -> None:
     chance = random.Random(seed)
-    whole, broken = Loop(), Loop()
-    _burst(whole)
+    whole, broken = _whole_burst(), Loop()
     previous = None
     for message in whole.bus.log(topics.TELEMETRY):
         if chance.random() < 0.05:
@@ -347,15 +347,7 @@ def test_restarts_duplicates_and_reordering_change_nothing(seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(1, 40), min_size=8, max_size=8))
 def test_what_is_said_does_not_depend_on_how_steps_are_cut(cuts: list[int]) -> None:
-    rows = [*calm_rows(110), *({**row, LOSS: 5.0} for row in calm_rows(30)), *calm_rows(60, seed=5)]
-    single, batched = Loop(), Loop()
-    for loop, sizes in ((single, [1]), (batched, cuts)):
-        loop.send(loop.trainer.event(ALL_EFFECTS))
-        start = 0
-        while start < len(rows):
-            size = sizes[start % len(sizes)]
-            loop.send(loop.trainer.steps(rows[start : start + size]))
-            start += size
+    single, batched = _cut((1,)), _cut(tuple(cuts))
     for topic in (topics.WINDOWS, topics.SIGNALS, topics.DECISIONS):
         assert _without_seq(batched, topic) == _without_seq(single, topic)
         assert _without_seq(single, topic)
@@ -413,6 +405,25 @@ def test_a_deployment_that_acts_needs_an_issuer_key() -> None:
         watch(PERSON, KEYRING, 1)
     with pytest.raises(ValueError, match="policy 'bold'"):
         watch(ISSUER, KEYRING, 1, policy="bold")
+
+
+@functools.cache
+def _cut(sizes: tuple[int, ...]) -> Loop:
+    """A run with a shift of its loss, in batches of these sizes."""
+    rows = [*calm_rows(110), *({**row, LOSS: 5.0} for row in calm_rows(30)), *calm_rows(60, seed=5)]
+    loop, start = Loop(), 0
+    loop.send(loop.trainer.event(ALL_EFFECTS))
+    while start < len(rows):
+        size = sizes[start % len(sizes)]
+        loop.send(loop.trainer.steps(rows[start : start + size]))
+        start += size
+    return loop
+
+
+@functools.cache
+def _whole_burst() -> Loop:
+    """To be read only."""
+    return _burst(Loop())
 
 
 def _burst(loop: Loop) -> Loop:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holter.pipeline.core.signals import SignalStage, SignalState
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, UPDATE_NORM
 
 encode = msgspec.msgpack.encode
 """NaN is not equal to itself, its bytes are."""
@@ -79,6 +79,34 @@ def test_what_comes_soon_after_is_the_same_incident() -> None:
     assert len({signal.incident for signal in told}) == 1
 
 
+def test_an_incident_that_opens_again_higher_is_not_one_that_climbs() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    for start, height in ((300, 1.0), (312, 20.0)):
+        told = feed(stage, [record(start + at, 2.0 + height * 0.3**at) for at in range(12)])
+        assert all(signal.features.get("risen", 0.0) <= 0.0 for signal in told)
+    assert len({signal.incident for signal in told}) == 1
+
+
+def with_rate(one: StepRecord, update: float = 1.0, loss: float = 0.0) -> StepRecord:
+    """The same with the learning rate, the update norm times a factor, the loss so much higher."""
+    values = one.values
+    changed = {LOSS: values[LOSS] + loss, UPDATE_NORM: update * values[UPDATE_NORM], LEARNING_RATE: 1e-3}
+    return one._replace(values={**values, **changed})
+
+
+def test_an_incident_of_updates_stays_open_until_they_are_what_they_were() -> None:
+    stage = SignalStage("p", "r")
+    told = feed(stage, [with_rate(one, 3.0 if 200 <= one.step < 260 else 1.0) for one in records(300)])
+    assert [(one.step, one.phase) for one in told if one.phase != "update"] == [(202, "open"), (264, "close")]
+
+
+def test_updates_that_grow_while_the_loss_falls_are_progress() -> None:
+    stage = SignalStage("p", "r")
+    falling = [with_rate(one, 3.0 if one.step >= 200 else 1.0, loss=0.01 * (300 - one.step)) for one in records(300)]
+    assert feed(stage, falling) == []
+
+
 def test_a_loss_that_stays_up_is_stuck_and_unlikely_to_recover() -> None:
     stage = SignalStage("p", "r")
     feed(stage, records(300))
@@ -116,7 +144,7 @@ def test_no_value_is_too_strange(seed: int) -> None:
         step = max(0, step + draw.choice([1, 1, 1, 1, 10, -50]))
         values = {
             metric: draw.choice(strange) if draw.random() < 0.1 else value * draw.choice([1.0, 1.0, 30.0, -1.0])
-            for metric, value in one.values.items()
+            for metric, value in {**one.values, LEARNING_RATE: 1e-3}.items()
             if draw.random() < 0.95
         }
         for signal in stage.update(one._replace(step=step, values=values), 0):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from holter.pipeline.bus.memory import MemoryBus
 from holter.pipeline.core.decide.policy import MONITOR, PRESETS, Choice, Situation
+from holter.pipeline.core.decide.settings import CostSettings
 from holter.pipeline.core.operator import KeyedState
 from holter.pipeline.core.run_operator import SIGNALS
 from holter.pipeline.local.driver import Driver
@@ -13,7 +15,7 @@ from holter.pipeline.replay.judge import CHECKPOINT_AGE_STEPS, Event, judge
 from holter.pipeline.replay.replay import replay
 from holter.schemas import encode, topics
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import Finished
+from holter.schemas.telemetry import GRAD_NORM, Finished
 from tests.replay.runs import Row, calm, csv_of, dying, records, spiking
 from tests.telemetry import START_MS, Trainer
 
@@ -59,6 +61,21 @@ def test_a_run_that_is_not_finite_is_taken_back_once() -> None:
     acts = [event for event in events if event.action != MONITOR]
     assert [(event.row, event.action) for event in acts] == [(300, "rollback")]
     assert acts[0].reason == "a non-finite value may have reached the weights"
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_gradients_are_in_the_weights_only_where_their_steps_were_taken(applied: bool) -> None:
+    rows = calm(330)
+    rows[310:] = [{**row, GRAD_NORM: math.nan} for row in rows[310:]]
+    steps = [record._replace(applied=applied or record.step < 310) for record in records(rows)]
+    reasons = {event.reason for event in judge(steps)}
+    assert ("a non-finite value may have reached the weights" in reasons) is applied
+
+
+def test_losses_that_stay_non_finite_come_from_the_weights_though_no_step_was_taken() -> None:
+    steps = [record._replace(applied=record.step < 300) for record in records(dying(num_rows=312, at=300))]
+    acts = [event for event in judge(steps, "expected-cost") if event.action != MONITOR]
+    assert (acts[0].row, acts[0].action) == (299 + CostSettings().non_finite_steps, "rollback")
 
 
 def test_steps_need_not_begin_at_the_row() -> None:

@@ -45,6 +45,8 @@ class Norm(Struct):
     limit: float = math.nan
     """Above the base by this much is out of the ordinary."""
     first_step: int | None = None
+    first: float = 0.0
+    """How far it was when it first was."""
     now: float = math.nan
     peak: float = 0.0
     """Of finite ones that the optimizer took."""
@@ -59,7 +61,7 @@ class Norm(Struct):
         if is_taken and value < math.inf:
             self.peak = max(self.peak, self.now)
         if self.first_step is None and self.now > self.limit:
-            self.first_step = step
+            self.first_step, self.first = step, self.now
 
     def is_calm(self) -> bool:
         return not self.now > self.limit
@@ -119,6 +121,8 @@ class Course(NamedTuple):
     """Losses in a row that are not finite, up to now."""
     num_withheld: int = 0
     """Updates in a row that were left out because the gradient was not finite, up to now."""
+    overdrive: float = 1.0
+    """By how much updates were too large at first that still are, beyond all patience; 1 where that is not so."""
 
 
 class CourseTracker:
@@ -159,6 +163,7 @@ class CourseTracker:
             displaced_steps=0.0 if followed.first_bad_step is None else followed.displaced,
             num_non_finite=followed.num_non_finite,
             num_withheld=followed.num_withheld,
+            overdrive=_overdrive(followed, mover, incident),
         )
 
     def rewind(self, step: int) -> None:
@@ -248,6 +253,11 @@ def _is_over(followed: Followed, mover: Mover, incident: Incident) -> bool:
         return followed.grad.is_calm()
     height = max(2.0 * _LOSS_SCALES * incident.scale, followed.peak - incident.base_loss)
     return not followed.last_loss > incident.base_loss + 0.5 * height
+
+
+def _overdrive(followed: Followed, mover: Mover, incident: Incident) -> float:
+    goes_on = mover == "update" and followed.num_after > 0 and not _is_over(followed, mover, incident)
+    return math.exp(min(followed.update.first, 50.0)) if goes_on else 1.0
 
 
 def _look_after(followed: Followed, is_over: bool) -> None:

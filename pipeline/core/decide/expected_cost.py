@@ -25,6 +25,9 @@ from holter.schemas.decisions import Option
 
 _SURELY_LOST = 0.05
 _STUBBORN_RECORDS = 25
+_ODDS_OF_THE_USUAL_RATE = 0.85
+"""That a run whose updates are too large by a factor heals at the rate that makes them what they were."""
+_MOST_OVERDRIVE = 10.0
 _SKIP = "skip_data"
 
 
@@ -69,6 +72,7 @@ class Costs:
         self.waited = max(0, situation.step - situation.incident.onset_step)
         self.to_heal = self._steps_to_heal()
         self.poison = self._poisoned_steps()
+        self.overdriven = self._overdriven_steps()
         self.p_recover = self._p_recover()
         self._rollbacks = self._weigh_rollbacks(self.is_over)
         self._rollback_later = min(each.steps for each in self._weigh_rollbacks(is_over=True))
@@ -141,7 +145,8 @@ class Costs:
     def _wait(self) -> Weighed:
         heal = self.p_recover * (self.to_heal + self.poison) + (1.0 - self.p_recover) * self._if_lost
         if self.is_over:
-            return Weighed(MONITOR, (), heal, f"P(recover) {self.p_recover:.2f}, {self._healing()}")
+            healing = f"P(recover) {self.p_recover:.2f}, {self._healing()}"
+            return Weighed(MONITOR, (), heal + self.overdriven, healing)
         if self.situation.non_finite:
             until, note = self._passed_over() - self.waited, "the same came again: more of the data is passed over"
         else:
@@ -153,15 +158,28 @@ class Costs:
         """Ends what a learning rate that is too high keeps alive; the steps at the lower rate learn less."""
         settings, cut = self.settings, self._cut()
         price = (1.0 - cut.factor) / 2.0 * settings.ramp_steps
-        odds = self._success("lr_factor")
-        if self._is_stubborn():
+        odds, left = self._success("lr_factor"), self.poison + self.overdriven
+        if self._is_overdriven():
+            price, odds, left = 0.0, max(odds, _ODDS_OF_THE_USUAL_RATE), self.poison
+        elif self._is_stubborn():
             odds = max(odds, 0.4)
-        return self._in_place("lr_cut", (cut,), price, max(odds, self.p_recover), self.poison, self._may_cut())
+        return self._in_place("lr_cut", (cut,), price, max(odds, self.p_recover), left, self._may_cut())
+
+    def _is_overdriven(self) -> bool:
+        """Whether updates go on being too large by what a lower rate can take back."""
+        return 1.0 < self.course.overdrive <= self.situation.lr_factor / self.situation.lr_floor
+
+    def _overdriven_steps(self) -> float:
+        """Ordinary updates by which the weights will be carried too far: what has gone on for long does so as long
+        again."""
+        course = self.course
+        excess = min(course.overdrive, _MOST_OVERDRIVE) - 1.0
+        return excess * (course.num_moving + course.num_after)
 
     def _momentum_reset(self) -> Weighed:
         usable = not self._is_reset() and self.is_over and self.situation.can("momentum_reset")
         odds = self._success("momentum_reset")
-        left = (1.0 - odds) * self.poison
+        left = (1.0 - odds) * self.poison + self.overdriven
         helps = max(odds, self.p_recover) if self.poison else self.p_recover
         price = self.settings.reset_steps
         return self._in_place("momentum_reset", (MomentumReset(),), price, helps, left, usable)
@@ -175,7 +193,7 @@ class Costs:
         effects = (ClipAdjust(settings.clip_factor, settings.ramp_steps),)
         saved = self.situation.num_alike * settings.bad_data_steps if self.course.mover == "gradient" else 0.0
         price = 5.0 - self._success("clip_adjust") * saved
-        return self._in_place("clip_adjust", effects, price, self.p_recover, self.poison, usable)
+        return self._in_place("clip_adjust", effects, price, self.p_recover, self.poison + self.overdriven, usable)
 
     def _skip(self) -> Weighed:
         """Keeps the data from being met again; what it did is done, so it is never better than waiting."""
@@ -213,19 +231,21 @@ class Costs:
         return Weighed(name, effects, price + (1.0 - helps) * (self.settings.look_steps + price), note)
 
     def _way_back(self, target: Checkpoint) -> tuple[Effect, ...]:
-        """Past the data, and slower where the same came again though the data was skipped, or cannot be."""
+        """Past the data, and slower where the updates go on being too large, or the same came again though the data was
+        skipped, or cannot be."""
         situation = self.situation
         effects: tuple[Effect, ...] = (Rollback(target.name, target.step),)
         if situation.can("skip_range"):
             effects = (*effects, skip_from_onset(situation))
         comes_again = self._num_tried() > 0 and self.course.mover != "loss" and not situation.non_finite
-        if (comes_again or len(effects) == 1) and self._may_cut():
+        if (comes_again or len(effects) == 1 or self.course.overdrive > 1.0) and self._may_cut():
             effects = (*effects, self._cut())
         return effects
 
     def _cut(self) -> LrFactor:
-        factor = max(self.situation.lr_floor, self.situation.lr_factor * self.settings.lr_cut)
-        return LrFactor(factor, self.settings.ramp_steps)
+        """By the usual share, or as far as updates are too large that go on: with the rate they are what they were."""
+        share = min(self.settings.lr_cut, 1.0 / self.course.overdrive)
+        return LrFactor(max(self.situation.lr_floor, self.situation.lr_factor * share), self.settings.ramp_steps)
 
     def _may_cut(self) -> bool:
         return self.situation.lr_factor > self.situation.lr_floor and self.situation.can("lr_factor")

@@ -20,21 +20,25 @@ from holter.pipeline.core.decide.situation import (
     roll_back,
     wait,
 )
+from holter.pipeline.core.incidents import UNLIKELY_BELOW
 from holter.schemas.control import LrFactor, MomentumReset
 
 __all__ = ["MONITOR", "PRESETS", "Choice", "Policy", "Situation", "effect_names", "policy_named"]
 
 _LR_CUT = 0.5
 _LR_FLOOR = 0.1
-_UNLIKELY = 0.5
+_UNLIKELY_RECORDS = 2
+"""One estimate alone is often taken back by the next."""
 
 
 def patient(situation: Situation) -> Choice:
     incident = situation.incident
     if situation.non_finite:
         return roll_back(situation, "a non-finite value may have reached the weights")
-    if incident.p_recover < _UNLIKELY:
-        return roll_back(situation, f"P(recover) {incident.p_recover:.2f} is below {_UNLIKELY}")
+    if incident.num_unlikely >= _UNLIKELY_RECORDS:
+        return roll_back(situation, f"P(recover) {incident.p_recover:.2f} stays below {UNLIKELY_BELOW}")
+    if incident.num_unlikely:
+        return wait(f"P(recover) {incident.p_recover:.2f} is below {UNLIKELY_BELOW} for the first time")
     return wait(f"P(recover) {incident.p_recover:.2f}: the run is likely to heal by itself")
 
 

@@ -101,6 +101,10 @@ class LogJump:
         state.previous = offset
         return excess if state.count > self._settings.min_values else 0.0
 
+    def typical(self) -> float:
+        """The geometric mean of the values."""
+        return math.exp(self.state.mean)
+
     def rewind(self) -> None:
         """The run went back: what had added up is undone, what is known of the noise stays."""
         self.state.cusum = self.state.block_cusum = 0.0

@@ -12,6 +12,8 @@ from holter.pipeline.core.detect.reading import Reading
 from holter.schemas.bounds import Severity
 
 _LEAST = 1e-9
+_DRIFT_RECORDS = 8
+"""High values that belong to the excesses that add up."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class LossSpike:
 
     def judge(self, reading: Reading, step: int, count: int, phase: Phase) -> Evidence | None:
         """Says whether a reading, by itself or with those before it, is a spike."""
-        if self._lasts(reading, phase):
+        if self._lasts(reading, phase) and self.passed.is_news(count, reading.value, _DRIFT_RECORDS):
             excess = reading.drift if reading.drift > 1.0 and reading.rise > 1.0 else 1.0
             return self._evidence(reading, self.seen.first_step(step, count), reading.base, "drift", excess)
         item = self._stands_out(reading, step, count, phase)

@@ -21,7 +21,7 @@ _FIRST_RECORDS = 24
 @dataclass(frozen=True)
 class RecordSettings:
     max_tail: float = 8.0
-    max_forgiven: int = 3
+    max_forgiven: int = 4
     """So many incidents among a thousand records do not raise the bar for the next."""
     gap_margin: float = 1.1
     single_margin: float = 1.2

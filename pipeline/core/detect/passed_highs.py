@@ -30,6 +30,6 @@ class PassedHighs:
         ]
         self.kept = [*kept, (count, value)][-_MAX_KEPT:]
 
-    def is_news(self, count: int, value: float) -> bool:
-        """Whether a value is higher than those of late. The last three may belong to the same excursion."""
-        return all(high < value for at, high in self.kept if count - NEWS_RECORDS < at < count - _COMPANY_RECORDS)
+    def is_news(self, count: int, value: float, same_excursion: int = _COMPANY_RECORDS) -> bool:
+        """Whether a value is higher than those of late. So many of the last may belong to the same excursion."""
+        return all(high < value for at, high in self.kept if count - NEWS_RECORDS < at < count - same_excursion)

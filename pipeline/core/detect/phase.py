@@ -16,7 +16,7 @@ class PhaseSettings:
     coarse_steps: int = 4
     """From so many steps a record, one record stands for many and a single one may count."""
     num_start: int = 5
-    """The level a run began with is the median of so many losses."""
+    """The level a run began with is the median of so many losses, those that are zero left out."""
     confirmations: int = 3
     """A new distance between records is believed when it has come so many times in a row."""
 
@@ -60,7 +60,7 @@ class Phase:
         """Takes a finite loss."""
         state = self.state
         state.num_records += 1
-        if len(state.start_losses) < self._settings.num_start:
+        if loss and len(state.start_losses) < self._settings.num_start:
             state.start_losses.append(loss)
 
     def begins_cycle(self, rate: float) -> bool:

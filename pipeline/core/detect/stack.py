@@ -23,6 +23,11 @@ from holter.pipeline.core.detect.own_record import BLOCK_RECORDS
 from holter.pipeline.core.detect.passed_highs import PassedHighs
 from holter.pipeline.core.detect.phase import Phase, PhaseSettings, PhaseState
 from holter.pipeline.core.detect.reading import Reading
+from holter.pipeline.core.detect.unexplained_updates import (
+    UnexplainedUpdates,
+    UnexplainedUpdateSettings,
+    UnexplainedUpdateState,
+)
 from holter.pipeline.core.detect.view import MetricView, ViewSettings
 from holter.pipeline.core.detect.view_state import ViewState
 from holter.pipeline.core.steps import StepRecord
@@ -35,6 +40,7 @@ class DetectorSettings:
     phase: PhaseSettings = field(default_factory=PhaseSettings)
     loss: LossSpikeSettings = field(default_factory=LossSpikeSettings)
     norms: ExplosionSettings = field(default_factory=ExplosionSettings)
+    unexplained: UnexplainedUpdateSettings = field(default_factory=UnexplainedUpdateSettings)
     divergence: DivergenceSettings = field(default_factory=DivergenceSettings)
     creep: CreepSettings = field(default_factory=CreepSettings)
     first_rows: FirstRowsSettings = field(default_factory=FirstRowsSettings)
@@ -43,6 +49,8 @@ class DetectorSettings:
     jump: LogJumpSettings = field(default_factory=LogJumpSettings)
     jump_size: float = 1.0
     """The rise above the level, relative as in :meth:`Phase.relative`."""
+    jump_level: float = 0.05
+    """Where the level is less than this share of the positive values' own, most are zero: logarithms say nothing."""
     habits: HabitSettings = field(default_factory=HabitSettings)
     joint_score: float = 4.0
     joint_size: float = 0.1
@@ -75,6 +83,7 @@ class StackState(Struct):
     incident: str = ""
     """The one that opened last."""
     loss_passed: list[tuple[int, float]] = []
+    unexplained: UnexplainedUpdateState | None = None
 
 
 class DetectorStack:
@@ -90,6 +99,7 @@ class DetectorStack:
         self._spike = LossSpike(LOSS, settings.loss, Exceedances(kept.loss_seen), PassedHighs(kept.loss_passed))
         self._explosion = Explosion("grad_explosion", GRAD_NORM, settings.norms, Exceedances(kept.grad_seen))
         self._update = Explosion("update_explosion", UPDATE_NORM, settings.norms, Exceedances(kept.update_seen))
+        self._unexplained = UnexplainedUpdates(settings.unexplained, kept.unexplained)
         self._divergence = Divergence(LOSS, settings.divergence, kept.divergence)
         self._creep = Creep(GRAD_NORM, settings.creep, kept.creep)
         self._first_rows = FirstRows(settings.first_rows, kept.first_rows)
@@ -127,6 +137,9 @@ class DetectorStack:
         if norm is not None:
             if norm - norm == 0.0:
                 self._take_update(step, norm, found)
+                item = self._unexplained.update(step, norm, self.phase.state.rate, grad)
+                if item is not None and not self._is_progress(item):
+                    found.append(item)
             else:
                 is_finite = False
         grad_reading = None
@@ -210,10 +223,11 @@ class DetectorStack:
         if view.is_loud() and loss > 0.0 and (item := self._jump_evidence(step, loss)) is not None:
             found.append(item)
         if loss == 0.0:
-            share = view.level() / max(abs(phase.start_level()), 1e-300)
-            item = self._collapse.note_zero(step, view.count, share)
+            item = self._collapse.note_zero(step, view.count)
             if item is not None:
                 found.append(item)
+        elif self._collapse.state.num_zeros:
+            self._collapse.note_other(loss, phase.start_level())
         if not view.count % BLOCK_RECORDS and not in_incident and view.count > 2 * BLOCK_RECORDS:
             item = self._divergence.update(step, view.level(), view.scale(), phase)
             if item is not None:
@@ -223,6 +237,8 @@ class DetectorStack:
         excess = self._jump.update(loss)
         level, least = self.loss.level(), self._settings.jump.limit
         if excess <= 1.0 or self.phase.relative(loss - level, level) < self._settings.jump_size:
+            return None
+        if level < self._settings.jump_level * self._jump.typical():
             return None
         return Evidence("loss_spike", LOSS, loss, level, excess * least, least, "warning", step, "loss jump", excess)
 
@@ -269,7 +285,8 @@ class DetectorStack:
         self.norm = MetricView(settings.view)
         self.phase.begin_run()
         for detector in (
-            self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale, self._jump
+            self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale, self._jump,
+            self._unexplained,
         ):  # fmt: skip
             detector.restart()
         self._forget_company()
@@ -284,6 +301,7 @@ class DetectorStack:
         for view in self._views():
             view.settle()
         self._divergence.settle()
+        self._unexplained.settle()
 
     def rewind(self, step: int) -> None:
         for view in self._views():
@@ -292,6 +310,7 @@ class DetectorStack:
         self._divergence.restart()
         self._loss_scale.restart()
         self._jump.rewind()
+        self._unexplained.rewind(step)
         self.phase.state.last_step = min(step, self.phase.state.last_step)
 
     def state(self) -> StackState:
@@ -313,4 +332,5 @@ class DetectorStack:
             self._opening,
             self._incident,
             self._spike.passed.kept,
+            self._unexplained.stored(),
         )

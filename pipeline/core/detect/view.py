@@ -252,7 +252,8 @@ class MetricView:
     def _reading(self, value: float, x: float, gap: float, raw: float, drift: float, is_new: bool) -> Reading:
         record = self._record
         values, levels, base = self._values, self._levels, self._reference - self._center
-        lasting = sorted((x, values[-1], values[-2], values[-3], values[-4]))[2]
+        newest = sorted((x, *list(values)[-4:]))  # fewer are there after going far back
+        lasting = newest[len(newest) >> 1]
         rise = (lasting - base) * self._inverse / levels.rise_limit(self._count, self._settings.rise_margin)
         return Reading(
             value=value,

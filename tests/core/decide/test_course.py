@@ -85,6 +85,14 @@ def test_what_does_not_end_is_not_waited_for_for_ever() -> None:
     assert shifted.num_after > 0
 
 
+def test_updates_that_stay_too_large_beyond_all_patience_say_by_how_much_they_were_at_first() -> None:
+    shifted: list[Row] = [(1, 1, 4), *[(1, 1, 6)] * 20]
+    assert course(shifted).overdrive == pytest.approx(4.0, rel=0.3)
+    assert course(shifted[:10]).overdrive == 1.0
+    assert course([*shifted, CALM]).overdrive == 1.0
+    assert course([(1.5, 1, 1)] * 20).overdrive == 1.0
+
+
 def test_following_step_by_step_and_from_a_snapshot_says_the_same() -> None:
     rows: list[Row] = [(1, 1, 30), (1.3, 2, 30), (1.5, 2, 1), (1.4, 2, 1), (1.4, 1, 1)]
     whole, incident = tracker(rows)

@@ -17,7 +17,7 @@ from holter.pipeline.core.incidents import Incident
 from holter.schemas.bounds import EffectName
 from holter.schemas.commands import Prior
 from holter.schemas.control import LrFactor, MomentumReset, Rollback, SkipRange
-from holter.schemas.telemetry import GRAD_NORM, LOSS, STEP_SECONDS, UPDATE_NORM
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM
 from tests.core.test_run_operator import Loop
 from tests.telemetry import ALL_EFFECTS
 
@@ -63,6 +63,17 @@ def test_an_update_that_set_the_run_far_back_is_undone_though_it_would_heal() ->
 def test_the_learning_rate_is_not_cut_after_a_burst(mover: Mover) -> None:
     costs = {option.name: option.cost_seconds for option in CHOOSE(situation(course(mover, 270.0))).options}
     assert (costs["lr_cut"] or 0.0) > (costs["monitor"] or 0.0)
+
+
+def test_updates_that_stay_too_large_are_brought_down_to_what_they_were() -> None:
+    driven = course("update", is_over=False)._replace(overdrive=4.0, num_moving=12, num_after=1)
+    assert CHOOSE(situation(driven, step=513)).effects == (LrFactor(0.25, 200),)
+
+
+def test_going_back_from_updates_that_no_rate_brings_down_lowers_it_as_far_as_it_goes() -> None:
+    driven = course("update", is_over=False)._replace(overdrive=40.0, num_moving=12, num_after=1)
+    choice = CHOOSE(situation(driven, step=513))
+    assert choice.effects == (Rollback("step-480", 480), SkipRange(499), LrFactor(0.1, 200))
 
 
 def test_while_it_goes_on_going_back_waits_for_its_end() -> None:
@@ -198,6 +209,7 @@ def run(fault: Fault, num_steps: int = 40, at: int = 170) -> Loop:
             LOSS: 2.2 + 2.6 * math.exp(-step / 80) + noise.gauss(0, 0.04),
             GRAD_NORM: math.exp(noise.gauss(0, 0.25)),
             UPDATE_NORM: 0.1 * math.exp(noise.gauss(0, 0.1)),
+            LEARNING_RATE: 1e-3,
             STEP_SECONDS: 0.05,
         }
         if step >= at:
@@ -232,6 +244,10 @@ def exploded_gradient(step: int, values: dict[str, float]) -> None:
         values[UPDATE_NORM] *= 2
 
 
+def hidden_rate(step: int, values: dict[str, float]) -> None:
+    values[UPDATE_NORM] *= 3.2
+
+
 def nothing(step: int, values: dict[str, float]) -> None:
     pass
 
@@ -244,9 +260,10 @@ def nothing(step: int, values: dict[str, float]) -> None:
         (bad_batches(2), None),
         (bad_batches(10), "rollback"),
         (exploded_gradient, "momentum_reset"),
+        (hidden_rate, "lr_cut"),
         (nothing, None),
     ],
-    ids=["lr burst", "one bad batch", "two", "ten", "gradient", "unhurt"],
+    ids=["lr burst", "one bad batch", "two", "ten", "gradient", "hidden rate", "unhurt"],
 )
 def test_a_run_that_is_hurt_gets_the_cure_of_its_fault(fault: Fault, chosen: str | None) -> None:
     loop = run(fault)

@@ -23,23 +23,26 @@ def situation(
     non_finite: bool = False,
     outside_band: bool = True,
     checkpoint: Checkpoint | None = TARGET,
+    num_unlikely: int = 0,
 ) -> Situation:
     incident = Incident("i", kinds[0], "spike", 100, 2.0, 0.1, 1.0, 4.0, list(kinds), p_recover=p_recover)
+    incident.num_unlikely = num_unlikely
     return Situation(incident, step, non_finite, outside_band, checkpoint, 0.5, 0.1, 1.0)
 
 
 def test_patient_waits_while_healing_is_likely() -> None:
     assert patient(situation(0.5)).name == "monitor"
-    assert patient(situation(0.49)).name == "rollback"
+    assert patient(situation(0.3, num_unlikely=1)).name == "monitor"
+    assert patient(situation(0.3, num_unlikely=2)).name == "rollback"
     assert patient(situation(non_finite=True)).name == "rollback"
 
 
 def test_going_back_skips_the_data_of_the_onset_and_after() -> None:
-    assert patient(situation(0.1)).effects == (Rollback("step-80", 80), SkipRange(99))
+    assert patient(situation(0.1, num_unlikely=2)).effects == (Rollback("step-80", 80), SkipRange(99))
 
 
 def test_without_a_healthy_checkpoint_there_is_only_waiting() -> None:
-    choice = patient(situation(0.1, checkpoint=None))
+    choice = patient(situation(0.1, checkpoint=None, num_unlikely=2))
     assert choice.name == "monitor"
     assert "no healthy checkpoint" in choice.reason
 

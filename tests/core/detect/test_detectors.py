@@ -74,6 +74,21 @@ def test_many_small_exceedances_add_up() -> None:
     assert kinds(feed(detectors, calm(20, level=2.12, seed=1), start=500)) == {"loss_spike"}
 
 
+def test_a_drift_no_higher_than_what_led_to_nothing_is_no_news() -> None:
+    draw = random.Random(28)
+    swing = [draw.choice([0.03, 3.5, 7.0]) * (1.0 + 0.2 * math.sin(at / 11)) + 0.1 * draw.random() for at in range(500)]
+    assert feed(stack(), losses(*swing), every=100) == []
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_loss_that_is_often_zero_has_not_collapsed(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = losses(
+        *(0.0 if draw.random() < 0.6 else round(1e-4 * math.exp(draw.gauss(0.0, 1.0)), 4) for _ in range(3000))
+    )
+    assert feed(stack(), rows) == []
+
+
 def test_noise_with_outliers_raises_its_own_bar() -> None:
     draw = random.Random(4)
     rows = losses(*(2.0 + draw.gauss(0.0, 0.05) * (10.0 if draw.random() < 0.1 else 1.0) for _ in range(6000)))

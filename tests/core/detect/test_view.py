@@ -94,6 +94,17 @@ def test_going_back_drops_the_later_values() -> None:
     assert math.isnan(one.level())
 
 
+@pytest.mark.parametrize("num_left", [1, 2, 3])
+def test_a_far_value_is_read_where_going_back_left_almost_nothing(num_left: int) -> None:
+    one = view()
+    feed(one, noise(300))
+    oldest = next(iter(one._steps))
+    one.rewind(oldest + num_left - 1)
+    reading = one.observe(300, 50.0)
+    assert reading is not None
+    assert reading.raw > 10
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**31), count=st.integers(0, 400), kind=st.sampled_from(["calm", "spiky", "signed"]))
 def test_a_restored_view_goes_on_as_the_other(seed: int, count: int, kind: str) -> None:
