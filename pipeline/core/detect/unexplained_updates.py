@@ -30,6 +30,7 @@ _REFRESH_EVERY = 8
 _PUSH_DECAY = 0.81
 """Of squared norms: a momentum of .9 over gradients of random directions."""
 _MOST_GRAD = 1e150
+_MOST_LOG = 100.0
 _ROW = struct.Struct("<q3d")
 
 
@@ -61,7 +62,7 @@ class UnexplainedUpdateState(Struct):
 
 
 class _Row(NamedTuple):
-    """Logarithms, but for the step. ``push`` is what the last gradients together would move, minus infinity without."""
+    """``push`` is the square of what the last gradients together would move, 0 where none are known."""
 
     step: int
     update: float
@@ -81,7 +82,6 @@ class UnexplainedUpdates:
 
     def __init__(self, settings: UnexplainedUpdateSettings, state: UnexplainedUpdateState | None = None) -> None:
         self._settings = settings
-        self._least = math.log(settings.ratio)
         self.restart(state)
 
     def restart(self, state: UnexplainedUpdateState | None = None) -> None:
@@ -100,14 +100,13 @@ class UnexplainedUpdates:
         Returns:
             Evidence at every record at which the updates are too large, from the third in a row on.
         """
+        if not (norm > 0.0 and rate > 0.0):
+            return None
         state = self._state
         if grad is not None and 0.0 <= grad < math.inf:
             state.push = _PUSH_DECAY * state.push + min(grad, _MOST_GRAD) ** 2
-        if not (norm > 0.0 and rate > 0.0):
-            return None
-        push = 0.5 * math.log(state.push) if state.push > 0.0 else -math.inf
-        row = _Row(step, math.log(norm), math.log(rate), push)
-        if row.update < state.limit and not self._high and not state.is_open:
+        row = _Row(step, norm, rate, state.push)
+        if norm < state.limit and not self._high and not state.is_open:
             self._keep(row)
             return None
         return self._look(row)
@@ -121,7 +120,7 @@ class UnexplainedUpdates:
         while self._rows and self._rows[-1].step > step:
             self._rows.pop()
         state = self._state
-        state.push = math.exp(2.0 * self._rows[-1].push) if self._rows else 0.0
+        state.push = self._rows[-1].push if self._rows else 0.0
         state.is_open, state.num_held, state.num_low = False, 0, 0
         self._high.clear()
         self._refresh()
@@ -134,7 +133,7 @@ class UnexplainedUpdates:
 
     def _refresh(self) -> None:
         is_known = len(self._rows) >= _NUM_REFERENCE
-        self._state.limit = median(row.update for row in self._last()) + self._least if is_known else math.inf
+        self._state.limit = self._settings.ratio * median(row.update for row in self._last()) if is_known else math.inf
 
     def _last(self) -> list[_Row]:
         return list(islice(reversed(self._rows), _NUM_REFERENCE))
@@ -144,7 +143,7 @@ class UnexplainedUpdates:
         excess = self._excess(row)
         if state.is_open:
             return self._hold(row, excess)
-        if excess < max(self._least, self._settings.scales * self._scale()):
+        if excess < max(self._settings.ratio, self._unusual()):
             self._release()
             self._keep(row)
             return None
@@ -155,23 +154,24 @@ class UnexplainedUpdates:
         return self._evidence(row, excess)
 
     def _excess(self, row: _Row) -> float:
-        """By how much the update is larger than its level and the growth of rate and gradients explain; minus infinity
-        where it is hardly larger than one that was kept. Gradients that grow later are an effect and explain nothing.
+        """The update over its level and what the growth of rate and gradients explains; 0 where it is hardly larger
+        than one that was kept. Gradients that grow later are an effect and explain nothing.
         """
         last = self._last()
         if len(last) < _NUM_REFERENCE:
-            return -math.inf
-        explained = max(0.0, row.rate - median(kept.rate for kept in last))
+            return 0.0
+        explained = max(1.0, row.rate / median(kept.rate for kept in last))
         if not self._state.is_open:
-            if row.update < max(kept.update for kept in self._rows) + math.log(self._settings.separation):
-                return -math.inf
+            if row.update < self._settings.separation * max(kept.update for kept in self._rows):
+                return 0.0
             push = median(kept.push for kept in last)
-            explained += max(0.0, row.push - push) if push > -math.inf else 0.0
-        return row.update - median(kept.update for kept in last) - explained
+            explained *= math.sqrt(max(1.0, row.push / push)) if push > 0.0 else 1.0
+        return row.update / median(kept.update for kept in last) / explained
 
-    def _scale(self) -> float:
-        updates = sorted(row.update for row in self._last())
-        return MAD_TO_SD * ordered.median_absolute_deviation(updates)
+    def _unusual(self) -> float:
+        """The least that an excess must be by the noise of updates."""
+        scale = MAD_TO_SD * ordered.median_absolute_deviation(sorted(math.log(row.update) for row in self._last()))
+        return math.exp(min(_MOST_LOG, self._settings.scales * scale))
 
     def _hold(self, row: _Row, excess: float) -> Evidence | None:
         """What is high is not learned; three records in a row that are not end it."""
@@ -180,7 +180,7 @@ class UnexplainedUpdates:
         if state.num_held >= settings.max_held:
             self._begin_level()
             return None
-        if excess >= self._least:
+        if excess >= settings.ratio:
             state.num_low = 0
             return self._evidence(row, excess)
         state.num_low += 1
@@ -199,10 +199,10 @@ class UnexplainedUpdates:
         self.restart(UnexplainedUpdateState(push=self._state.push))
 
     def _evidence(self, row: _Row, excess: float) -> Evidence:
-        value, ratio = math.exp(row.update), math.exp(excess)
-        least, onset = self._settings.ratio, self._state.onset_step
+        least, level = self._settings.ratio, row.update / excess
         return Evidence(
-            "update_explosion", UPDATE_NORM, value, value / ratio, ratio, least, "warning", onset, RULE, ratio / least
+            "update_explosion", UPDATE_NORM, row.update, level, excess, least, "warning", self._state.onset_step, RULE,
+            excess / least,
         )  # fmt: skip
 
 
