@@ -22,7 +22,7 @@ from holter.pipeline.core.steps import StepRecord
 from holter.pipeline.core.worker_signals import worker_signal
 from holter.schemas import record_id, topics
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import GRAD_NORM, LOSS, BadGradient, RunEvent
+from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM, BadGradient, RunEvent
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def explain(change: Change, shown: Evidence) -> str:
         return f"{incident.kind} since step {incident.onset_step} ended as {incident.state}"
     if shown.kind == "nan":
         what = f"{shown.metric} is {shown.value}"
-    elif shown.kind in ("grad_explosion", "update_explosion"):
+    elif shown.metric in (GRAD_NORM, UPDATE_NORM):
         what = f"{shown.metric} {shown.value:.4g} is {shown.score:.3g} times its median {shown.baseline:.4g}"
     else:
         what = f"{shown.metric} {shown.value:.4g} is {shown.score:.3g} scales above {shown.baseline:.4g}"

@@ -70,6 +70,16 @@ def test_one_cause_is_one_incident_from_opening_to_recovery() -> None:
     assert told[0].band_low is not None
 
 
+def test_a_loss_is_told_in_scales_also_where_the_gradient_began_it() -> None:
+    stage = SignalStage("p", "r")
+    feed(stage, records(300))
+    told = feed(stage, [record(300 + at, 2.0 if at < 7 else 2.5, 60.0 if at < 4 else 4.0) for at in range(40)])
+    assert {(signal.metric, "times its median" in signal.explanation) for signal in told} == {
+        (GRAD_NORM, True),
+        (LOSS, False),
+    }
+
+
 def test_what_comes_soon_after_is_the_same_incident() -> None:
     stage = SignalStage("p", "r")
     feed(stage, records(300))
