@@ -85,7 +85,8 @@ def _through_stack(
     by_fault = {case.fault: case for case in judged if case.fault in faults}
     plans = {fault: case.twin.arm.plan for fault, case in by_fault.items()}
     with tempfile.TemporaryDirectory(prefix="holter-rescue-") as folder, console.status("") as status:
-        lives = run_all_live(plans, bus, Path(folder), lambda what: status.update(what))
+        tell = status.update if console.is_terminal else console.print
+        lives = run_all_live(plans, bus, Path(folder), tell)
     console.print(live_table(lives, by_fault))
     if as_json:
         print(json.dumps({"real_stack": [plain(live, by_fault[live.fault]) for live in lives]}))

@@ -200,11 +200,12 @@ class LrBurstAndDamagedCheckpoint(LrBurst):
     def before_step(self, setup: Setup) -> None:
         if not self._is_done:
             self._is_done = True
-            _damage(_newest(self._checkpoints))
+            _damage(_last_healthy(self._checkpoints))
 
 
-def _newest(folder: Path) -> Path:
-    return max(folder.rglob("*.pt"), key=lambda path: path.stat().st_mtime_ns)
+def _last_healthy(folder: Path) -> Path:
+    """The newest but one: a checkpoint is called healthy when the steps to the next one went well."""
+    return sorted(folder.rglob("*.pt"), key=lambda path: path.stat().st_mtime_ns)[-2]
 
 
 def _damage(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import socket
+import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed
 
+from holter.infra.ports import allot
 from holter.infra.rescue.lockstep import PROJECT
 from holter.producers.run import Run, RunSettings
 
@@ -55,7 +56,7 @@ def run_two_ranks(lead: Callable[..., ResultT], follow: Callable[..., None], *gi
     """
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe(duplex=False)
-    port = _free_port()
+    port = allot(["ranks"], {}, random.SystemRandom())["ranks"]
     processes = [
         context.Process(target=_work, args=(rank, port, theirs, job, given)) for rank, job in enumerate((lead, follow))
     ]
@@ -95,9 +96,3 @@ def _work(rank: int, port: int, pipe: Connection, job: Callable[..., Any], given
     if rank == 0:
         pipe.send(result)
     distributed.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -158,10 +158,14 @@ class Checkpoints:
     def _rotate(self) -> None:
         by_age = sorted(self.files.manifests(), key=lambda manifest: manifest.saved_ms)
         kept = {manifest.name for manifest in by_age[-self._keep :]}
-        pinned = self.ledger.pinned
-        self.files.keep_only(kept if pinned is None else kept | {pinned.name})
+        self.files.keep_only(kept | self._last_healthy())
         gone = self.ledger.keep_only(manifest.name for manifest in self.files.manifests())
         self._dropped += [name for name in gone if self.memory.find(name) is None]
+
+    def _last_healthy(self) -> set[str]:
+        """The newest healthy one, and the one to take should it turn out damaged."""
+        healthy = [entry.name for entry in self.ledger.entries if entry.is_healthy and self._survives(entry)]
+        return set(healthy[-2:])
 
     def _write_ledger(self) -> None:
         try:

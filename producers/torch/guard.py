@@ -55,7 +55,7 @@ class Guard:
         checkpoints: the folder, in which every run name has its own; None saves nothing and cannot go back. Saving
             off the step keeps one copy of model and optimizer state in host memory.
         checkpoint_every: optimizer steps; 0 saves only when asked.
-        keep: newest checkpoints kept; the one that Holter calls healthy is kept besides.
+        keep: newest checkpoints kept; the last two that Holter calls healthy are kept besides.
         memory_every: optimizer steps between copies of the whole state in host memory, of which up to four are kept
             on every rank, within ``memory_gib``, where ``rollback`` is allowed: going back is then shorter and reads no
             disk. 0 keeps none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,13 @@ def test_seeds_are_struck_at_different_places_after_a_checkpoint_is_proven() -> 
     assert min(struck) > 20
 
 
-def test_a_damaged_file_is_not_what_it_was(tmp_path: Path) -> None:
-    (tmp_path / "1.pt").write_bytes(b"weights" * 10)
+def test_the_checkpoint_is_damaged_that_the_run_goes_back_to(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{step}.pt" for step in (280, 300, 320)]
+    for path in paths:
+        path.write_bytes(b"weights" * 10)
+        os.utime(path, (int(path.stem), int(path.stem)))
     setup = build("convnet", 1, 10, lambda index, batch: batch)
     fault = LrBurstAndDamagedCheckpoint(0)
     fault.attach(setup, tmp_path)
     fault.before_step(setup)
-    assert (tmp_path / "1.pt").read_bytes() != b"weights" * 10
+    assert [path.read_bytes() == b"weights" * 10 for path in paths] == [True, False, True]

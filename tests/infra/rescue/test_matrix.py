@@ -19,7 +19,7 @@ FAULTS = ("lr-burst", "bad-data", "nan-loss", "poisoned-moments", "bit-flip", "l
 MATRIX = Matrix(FAULTS, seeds=(1,), steps_after=150, treats_healthy=False, measures_formula=False)
 PACE = Pace()
 
-pytestmark = [pytest.mark.services, pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.services, pytest.mark.torch, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,14 @@ def test_what_is_lost_in_shadow_is_rescued(judged: list[Case]) -> None:
 def test_the_treated_runs_end_nearer_to_the_unhurt_ones(judged: list[Case]) -> None:
     hurt = [case for case in judged if case.fault in FAULTS]
     assert sum(case.is_damaged("expected-cost") for case in hurt) < sum(case.is_damaged(SHADOW) for case in hurt)
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_next_older_one_taken(judged: list[Case]) -> None:
+    (case,) = (case for case in judged if case.fault == "lr-burst-damaged-checkpoint")
+    refused, applied = case.arms["expected-cost"].treatments
+    assert (refused.status, applied.status) == ("refused", "applied")
+    assert "SHA-256 differs" in refused.answer
+    assert applied.lost_steps > 20
 
 
 def test_nothing_is_done_in_shadow(judged: list[Case]) -> None:

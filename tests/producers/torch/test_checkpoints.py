@@ -100,6 +100,21 @@ def test_a_run_of_damage_neither_loses_the_healthy_one_nor_fills_the_disk(tmp_pa
     assert len(list(checkpoint_folder(tmp_path, "run").glob("*.pt"))) == 3
 
 
+def test_besides_the_newest_healthy_one_the_next_older_is_kept_should_that_be_damaged(tmp_path: Path) -> None:
+    watch = FakeWatch()
+    training = Training(tmp_path, watch, keep=1)
+    for step in (5, 10, 15):
+        training.steps(5)
+        heal(watch, training, step)
+    training.steps(10)
+    damage(tmp_path, 15)
+    act(watch, training, Rollback(checkpoint_at(watch, 15), 15))
+    act(watch, training, Rollback(checkpoint_at(watch, 10), 10))
+    training.run.finish()
+    assert [manifest.step for manifest in files(tmp_path).manifests()] == [10, 25]
+    assert [ack.status for ack in watch.acks()] == ["refused", "applied"]
+
+
 def test_the_pin_survives_a_restart_without_a_watch(tmp_path: Path) -> None:
     watch = FakeWatch()
     first = Training(tmp_path, watch)
