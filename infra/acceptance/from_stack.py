@@ -6,13 +6,13 @@ import math
 
 from rich.console import Console
 
-from holter.infra.bench import guard_cost, latency
+from holter.infra.bench import frameworks_cost, latency
 from holter.infra.bench.__main__ import on_own_stack
 from holter.infra.bench.figures import Figure, percentile
 from holter.infra.stack import Stack
 
 _NUM_SAMPLES = 200
-_NUM_PAIRS = 100
+_NUM_BLOCKS = 200
 _WITHOUT_STORE = frozenset({"store", "loader"})
 _BROKER_ALONE = frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"})
 
@@ -41,5 +41,5 @@ def _latency(stack: Stack, environ: dict[str, str], scale: float) -> list[Figure
 
 
 def _overhead(stack: Stack, environ: dict[str, str], scale: float) -> list[Figure]:
-    (figure,) = guard_cost.measure(environ, max(10, round(_NUM_PAIRS * scale)))
+    figure, _ = frameworks_cost.step_figures("guard", environ, max(20, round(_NUM_BLOCKS * scale)))
     return [Figure("compute_overhead", figure.value, "%", 1.0, note=f"with the guard and without; {figure.note}")]

@@ -14,13 +14,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holter.infra.bench import frameworks_cost, guard_cost, hooks_cost, latency, loader_speed, log_cost, watch_speed
+from holter.infra.bench import frameworks_cost, latency, loader_speed, log_cost, watch_speed
 from holter.infra.bench.figures import Figure, table
+from holter.infra.bench.framework_process import FRAMEWORKS
 from holter.infra.errors import StackError
 from holter.infra.settings import settings_from_env
 from holter.infra.stack import Stack
 
 Part = Callable[[Stack, dict[str, str], float], list[Figure]]
+_BROKER_ALONE = frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"})
+_NUM_BLOCKS = 200
+_FRAMEWORKS = tuple(name for name in FRAMEWORKS if name not in ("guard", "hooks", "hooks_unclipped"))
+
+
+def _step_cost(*names: str) -> Part:
+    return lambda stack, environ, scale: frameworks_cost.measure(environ, max(20, round(_NUM_BLOCKS * scale)), names)
+
 
 PARTS: dict[str, tuple[Part, frozenset[str]]] = {
     "latency": (
@@ -29,20 +38,11 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
     ),
     "log": (
         lambda stack, environ, scale: log_cost.measure(environ),
-        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
+        _BROKER_ALONE,
     ),
-    "guard": (
-        lambda stack, environ, scale: guard_cost.measure(environ, max(10, round(100 * scale))),
-        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
-    ),
-    "hooks": (
-        lambda stack, environ, scale: hooks_cost.measure(environ, max(10, round(100 * scale))),
-        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
-    ),
-    "frameworks": (
-        lambda stack, environ, scale: frameworks_cost.measure(environ, max(2, round(10 * scale))),
-        frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"}),
-    ),
+    "guard": (_step_cost("guard"), _BROKER_ALONE),
+    "hooks": (_step_cost("hooks", "hooks_unclipped"), _BROKER_ALONE),
+    "frameworks": (_step_cost(*_FRAMEWORKS), _BROKER_ALONE),
     "watch": (
         lambda stack, environ, scale: watch_speed.measure(stack.state(), environ, round(320_000 * scale)),
         frozenset({"store", "loader", "watch"}),

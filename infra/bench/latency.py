@@ -33,8 +33,9 @@ from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM
 from holter.schemas.topics import RANKS, TELEMETRY, WINDOWS
 
 PERIOD_SECONDS = 0.05
-BLOCK_SAMPLES = 25
-"""Each block is a run of its own: safety lets no run have more than 30 actions."""
+BLOCK_SAMPLES = 4
+"""Each block is a run of its own: what one run gets over again and again passes for its own way from the sixth on."""
+_NUM_WARM_BLOCKS = 8
 MAX_LOST = 5
 _CALM_STEPS = 360
 """Between two explosions: of three in a thousand steps a run does not learn that they are its own way."""
@@ -61,16 +62,20 @@ def measure(state: StackState, environ: dict[str, str], num_samples: int) -> tup
     trainer = _Trainer(environ)
     with _echo(settings) as echo:
         echo.size_bytes = trainer.record_bytes(settings)
-        for _ in range(3):
-            trainer.block(Samples(), 10)  # warms the JVM's path up
-            echo.block(Samples(), 10)
         trainer.run.finish()
+        for _ in range(_NUM_WARM_BLOCKS):
+            _block(environ, echo, Samples())  # warms the JVM's path up
         while len(samples.action) < num_samples:
-            trainer = _Trainer(environ)
-            trainer.block(samples, BLOCK_SAMPLES)
-            trainer.run.finish()
-            echo.block(samples, BLOCK_SAMPLES)
+            _block(environ, echo, samples)
     return _figures(samples), samples
+
+
+def _block(environ: dict[str, str], echo: _Echo, samples: Samples) -> None:
+    """One on each side."""
+    trainer = _Trainer(environ)
+    trainer.block(samples, BLOCK_SAMPLES)
+    trainer.run.finish()
+    echo.block(samples, BLOCK_SAMPLES)
 
 
 class _Trainer:

@@ -1,0 +1,58 @@
+"""How much of its thread's time Holter takes itself."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class OwnTime:
+    """Sums the CPU time of the thread inside chosen methods of classes; of calls inside each other the outermost."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self.seconds = 0.0
+        self._clock = clock
+        self._is_inside = False
+
+    def watch(self, owner: type, methods: Iterable[str]) -> None:
+        """From now on, of all its objects."""
+        for name in methods:
+            setattr(owner, name, self._timed(getattr(owner, name)))
+
+    def leave_out(self, owner: type, methods: Iterable[str]) -> None:
+        """What these take inside watched methods is the training's."""
+        for name in methods:
+            setattr(owner, name, self._left_out(getattr(owner, name)))
+
+    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._is_inside:
+                return method(*args, **kwargs)
+            with self._inside(True, 1.0):
+                return method(*args, **kwargs)
+
+        return timed
+
+    def _left_out(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def left_out(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_inside:
+                return method(*args, **kwargs)
+            with self._inside(False, -1.0):
+                return method(*args, **kwargs)
+
+        return left_out
+
+    @contextmanager
+    def _inside(self, is_inside: bool, sign: float) -> Iterator[None]:
+        before, self._is_inside = self._is_inside, is_inside
+        begun = self._clock()
+        try:
+            yield
+        finally:
+            self.seconds += sign * (self._clock() - begun)
+            self._is_inside = before
