@@ -339,6 +339,8 @@ class Run:
             if self.control is not None:
                 self.control.record_applied(latched)
             self._follow_rollback(latched.action)
+            names = ", ".join(report.effect for report in effects)
+            logger.warning("Holter applied at step %d: %s (%s)", step, names, latched.action.reason)
         latency_ms = self._settings.clock_ms() - latched.latched_ms
         digest = latched.digest if status == "applied" else ""
         said = {"reason": reason, "digest": digest, "effects": effects, "latency_ms": latency_ms}

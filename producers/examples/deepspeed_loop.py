@@ -7,18 +7,19 @@ import os
 
 import deepspeed
 import torch
+from torch import distributed
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 from torch.utils.data import DataLoader
 
 from holter.producers.examples import task
 from holter.producers.integrations.deepspeed import watch
 
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-
 
 def main(arguments: list[str] | None = None) -> None:
     options = task.read_arguments(__doc__, arguments)
-    if "RANK" not in os.environ:  # started by neither deepspeed nor torchrun
-        os.environ.update(ALONE)
+    if "RANK" not in os.environ and not distributed.is_initialized():  # started by neither deepspeed nor torchrun
+        distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+        os.environ["LOCAL_RANK"] = "0"
     if not torch.cuda.is_available():  # else it compiles a kernel for ranks on one host first
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     model = task.make_model()

@@ -126,8 +126,7 @@ class _Reported(_Steps):
     def __init__(self, engine: Any) -> None:
         super().__init__(engine)
         self._optimizer = ReportedSteps(engine.optimizer)
-        skips = engine.fp16_enabled() or getattr(engine.optimizer, "check_grad_overflow", True)
-        self._scale = EngineScale(self._loss_scale) if skips else None
+        self._scale = EngineScale(self._loss_scale) if _skips(engine) else None
 
     def hooks(self, run: Run, allow: Any, settings: dict[str, Any]) -> Hooks:
         if self._scale is None:
@@ -150,6 +149,11 @@ class _Reported(_Steps):
 
     def _loss_scale(self) -> Any:
         return self._engine.optimizer.loss_scale if self._engine.fp16_enabled() else None
+
+
+def _skips(engine: Any) -> bool:
+    """Whether a step that is not finite is left out; in bf16 that can be switched off."""
+    return not engine.bfloat16_enabled() or getattr(engine.optimizer, "check_grad_overflow", True)
 
 
 def _objection(engine: Any) -> str:

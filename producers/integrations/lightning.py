@@ -10,13 +10,14 @@ steps that were executed; after a rollback Holter's is lower.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins.precision import Precision
 from lightning.pytorch.utilities import rank_zero_only
 
 from holter.producers.integrations.attaching import check_one_given, given_or_new_run
@@ -45,6 +46,8 @@ class HolterCallback(Callback):
         self._settings = settings
         self._last_step = 0
         self._optimizer: torch.optim.Optimizer | None = None
+        self._clips = self._has_norm = False
+        self._release: Callable[[], Any] = lambda: None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.optimizers:
@@ -66,6 +69,7 @@ class HolterCallback(Callback):
             ends_loop=True,
             **settings,
         )
+        self._hear_clipping(trainer, pl_module)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: torch.Tensor) -> None:
         """Lightning hands over the loss scaled, and divided by the number of batches of the step."""
@@ -76,9 +80,12 @@ class HolterCallback(Callback):
         self.hooks.add_loss(whole * trainer.accumulate_grad_batches if pl_module.automatic_optimization else whole)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
-        """Between backward and clipping."""
-        if self.hooks is not None and inner_optimizer(optimizer) is self._optimizer:
+        """Between backward and clipping; in manual optimization a clipping came before."""
+        if self.hooks is None or inner_optimizer(optimizer) is not self._optimizer:
+            return
+        if not self._has_norm:
             self.hooks.see_gradients()
+        self._has_norm = self._clips
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -102,8 +109,25 @@ class HolterCallback(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._last_step = int(state_dict["last_step"])
 
+    def _hear_clipping(self, trainer: Trainer, module: LightningModule) -> None:
+        """Takes the norm that comes with the clipping, which Lightning drops, instead of measuring it once more."""
+        plugin = trainer.precision_plugin
+        if type(plugin).clip_grad_by_norm is not Precision.clip_grad_by_norm:
+            return
+
+        def clip(optimizer: torch.optim.Optimizer, clip_val: float) -> None:
+            norm = torch.nn.utils.clip_grad_norm_(plugin.main_params(optimizer), clip_val)
+            if self.hooks is not None and inner_optimizer(optimizer) is self._optimizer:
+                self.hooks.see_gradients(norm)
+                self._has_norm = True
+
+        plugin.clip_grad_by_norm = clip
+        self._release = lambda: vars(plugin).pop("clip_grad_by_norm", None)
+        self._clips = self._has_norm = _clips_by_itself(trainer, module)
+
     def _finish(self, status: str, detail: str = "") -> None:
         hooks, self.hooks = self.hooks, None
+        self._release()
         if hooks is not None:
             self._last_step = hooks.last_step
             hooks.run.finish(status, detail)
@@ -131,3 +155,10 @@ class HolterLogger(Logger):
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
         """A run's configuration is given to ``producers.init``, before its start."""
+
+
+def _clips_by_itself(trainer: Trainer, module: LightningModule) -> bool:
+    """Whether every step of this fit is clipped by its norm, after ``on_before_optimizer_step``."""
+    is_own = type(module).configure_gradient_clipping is not LightningModule.configure_gradient_clipping
+    by_norm = trainer.gradient_clip_algorithm in (None, "norm")
+    return bool(trainer.gradient_clip_val) and by_norm and module.automatic_optimization and not is_own

@@ -42,6 +42,9 @@ class ReportedSteps(torch.optim.Optimizer):
 class EngineScale:
     """The loss scale of an engine that skips steps by itself, read as that of a ``GradScaler``; None has none."""
 
+    skips_together = True
+    """Engines agree on a step to skip over all ranks."""
+
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
 

@@ -39,31 +39,57 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         NotAWandbFile: it cannot be read, or is another file.
     """
-    for body in _records(path):
+    return _rows(_RecordLog(path))
+
+
+class WandbFile:
+    """A run's file that may still grow; each call reads on after the last whole record."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = _RecordLog(path)
+
+    def new_scalars(self) -> Iterator[Scalar]:
+        """What was written since the last call. Raises as :func:`read_rows` and :meth:`Path.stat` do."""
+        if self._path.stat().st_size > self._log.position:
+            for row in _rows(self._log):
+                yield from row_scalars(row, row["_step"])
+
+
+class _RecordLog:
+    """``position`` is where the record after the last whole one begins."""
+
+    def __init__(self, path: Path) -> None:
+        self.position = _HEAD_BYTES
+        self._path = path
+
+    def new_records(self) -> Iterator[bytes]:
+        """Raises :class:`NotAWandbFile`."""
+        parts: list[bytes] = []
+        for kind, chunk, end in _chunks(self._rest(), self.position):
+            parts.append(chunk)
+            if kind in (_FULL, _LAST):
+                self.position = end
+                yield b"".join(parts)
+                parts = []
+
+    def _rest(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    raise NotAWandbFile(f"{self._path} is no .wandb file of a run")
+                file.seek(self.position)
+                return file.read()
+        except OSError as error:
+            raise NotAWandbFile(f"{self._path} cannot be read: {error.strerror}") from None
+
+
+def _rows(log: _RecordLog) -> Iterator[dict[str, Any]]:
+    for body in log.new_records():
         record = Record()
         record.ParseFromString(body)
         if record.HasField("history"):
             yield _row(record.history)
-
-
-class WandbFile:
-    """A run's file that may still grow; it is read anew when it did."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._num_rows = 0
-        self._num_bytes = 0
-
-    def new_scalars(self) -> Iterator[Scalar]:
-        """What was written since the last call. Raises as :func:`read_rows` and :meth:`Path.stat` do."""
-        num_bytes = self._path.stat().st_size
-        if num_bytes == self._num_bytes:
-            return
-        self._num_bytes = num_bytes
-        for number, row in enumerate(read_rows(self._path)):
-            if number >= self._num_rows:
-                self._num_rows = number + 1
-                yield from row_scalars(row, row["_step"])
 
 
 def _row(history: HistoryRecord) -> dict[str, Any]:
@@ -74,26 +100,14 @@ def _row(history: HistoryRecord) -> dict[str, Any]:
     return row
 
 
-def _records(path: Path) -> Iterator[bytes]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise NotAWandbFile(f"{path} cannot be read: {error.strerror}") from None
-    if not content.startswith(_MAGIC):
-        raise NotAWandbFile(f"{path} is no .wandb file of a run")
-    parts: list[bytes] = []
-    for kind, chunk in _chunks(content):
-        parts.append(chunk)
-        if kind in (_FULL, _LAST):
-            yield b"".join(parts)
-            parts = []
+def _chunks(content: bytes, begin: int) -> Iterator[tuple[int, bytes, int]]:
+    """Of what the file holds from ``begin`` on: each one's kind, its bytes and where in the file it ends.
 
-
-def _chunks(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """A chunk never crosses a block's end; less than its head of seven bytes there is padding."""
-    at = _HEAD_BYTES
+    A chunk never crosses a block's end; less than its head of seven bytes there is padding.
+    """
+    at = 0
     while at + _CHUNK.size <= len(content):
-        left = _BLOCK_BYTES - at % _BLOCK_BYTES
+        left = _BLOCK_BYTES - (begin + at) % _BLOCK_BYTES
         if left < _CHUNK.size:
             at += left
             continue
@@ -101,7 +115,7 @@ def _chunks(content: bytes) -> Iterator[tuple[int, bytes]]:
         at += _CHUNK.size
         if not kind or at + size > len(content):
             return
-        yield kind, content[at : at + size]
+        yield kind, content[at : at + size], begin + at + size
         at += size
 
 

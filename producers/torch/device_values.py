@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,10 +14,8 @@ _FEWEST_VALUES = 8
 
 def host_value(scalar: torch.Tensor) -> float:
     """The value of a CPU scalar, read from its memory (``item()`` would be a dispatched synchronisation)."""
-    detached = scalar.detach()
-    if detached.dtype not in (torch.float32, torch.float64):
-        detached = detached.float()
-    return float(detached.numpy())
+    value: Any = scalar.tolist()
+    return float(value)
 
 
 class _InFlight(NamedTuple):

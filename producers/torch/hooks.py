@@ -25,6 +25,7 @@ from holter.producers.torch.parallelism import meet
 from holter.producers.torch.ranks import Word
 from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex_reports import ReflexReports
+from holter.producers.torch.sharding import whole
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.producers.torch.withheld_steps import make_withheld_steps
 from holter.schemas.bounds import Autonomy, EffectName, Scope, UpdateNormSource
@@ -89,7 +90,8 @@ class Hooks:
         self._scheduler = scheduler
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         self._boundary, self._ends_loop = boundary, ends_loop
-        self._parameters = [weight for group in self._optimizer.param_groups for weight in group["params"]]
+        stepped = [weight for group in self._optimizer.param_groups for weight in group["params"]]
+        self._parameters = stepped or list(model.parameters())  # ZeRO-3 empties its groups between steps
         self._norm: torch.Tensor | None = None
         self._applied: bool | torch.Tensor = True
         self._tells_loss = False
@@ -147,7 +149,7 @@ class Hooks:
         """The gradients are whole and unscaled; ``norm`` is theirs, where the loop computed it when it clipped."""
         if norm is None and self._measures_norm:
             norm = self._gradients.norm()
-        self._norm = None if norm is None else torch.as_tensor(norm).detach()
+        self._norm = None if norm is None else whole(torch.as_tensor(norm)).detach()
 
     def end_step(self) -> None:
         """The boundary of a loop that says it itself: after the scheduler's step."""
@@ -308,7 +310,7 @@ class Hooks:
     def _abilities(self) -> Abilities:
         return Abilities(
             ranks_agree=self._across.ranks.is_armed,
-            skips_together=self._across.sees_all_gradients,
+            skips_together=self._across.sees_all_gradients or getattr(self._scaler, "skips_together", False),
             resets_moments=can_reset(self._optimizer),
             saves=self._recovery.can_save,
             goes_back=self._recovery.can_save,  # a range that was read already is skipped by going back alone
@@ -328,10 +330,15 @@ class Hooks:
             ("clip_adjust" in lacking, "this loop clips by itself"),
             ("stop" in lacking and not self._ends_loop, "this loop does not ask whether to stop"),
             ("momentum_reset" in lacking, "this optimizer's fresh state is not known"),
-            ("nan_guard" in lacking, "a step is withheld on the CPU, from a fused optimizer or by a scaler"),
+            ("nan_guard" in lacking, self._why_unguarded()),
             (bool(lacking & {"rollback", "skip_range", "checkpoint_now"}), "going back needs checkpoints="),
         )
         return "; ".join(text for applies, text in causes if applies)
+
+    def _why_unguarded(self) -> str:
+        if not self._across.sees_all_gradients:
+            return "the ranks share their gradients neither by DDP nor by FSDP2"
+        return "a step is withheld on the CPU, from a fused optimizer or by a scaler"
 
     def _finish(self) -> None:
         self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 
 from holter.schemas.bounds import UpdateNormSource
@@ -92,12 +93,33 @@ class SampledUpdateNorm(UpdateNorm):
         torch.cat(self._views, out=self._before)
 
 
+class HostSampledUpdateNorm(SampledUpdateNorm):
+    """The same of float32 weights in host memory, which NumPy reads without torch's work for each of many views."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
+        super().__init__(parameters)
+        self._host_views = [view.numpy() for view in self._views]
+
+    def measure(self) -> torch.Tensor:
+        before, after = self._before.numpy(), self._after.numpy()
+        np.concatenate(self._host_views, out=after)
+        with np.errstate(all="ignore"):  # weights may have become infinite
+            np.subtract(before, after, out=before)
+            np.multiply(before, self._weights.numpy(), out=before)
+            norm = math.sqrt(np.dot(before, before))
+        self._before, self._after = self._after, self._before
+        return torch.tensor(norm)
+
+
 def make_update_norm(parameters: Sequence[torch.Tensor], source: UpdateNormSource) -> UpdateNorm | None:
     """None for ``none``, and for weights that lie on several devices or in layouts that cannot be viewed flat."""
     usable = [parameter for parameter in parameters if parameter.is_floating_point() and _flat(parameter) is not None]
     if source == "none" or not usable or len({parameter.device for parameter in usable}) > 1:
         return None
-    return FullUpdateNorm(usable) if source == "full" else SampledUpdateNorm(usable)
+    if source == "full":
+        return FullUpdateNorm(usable)
+    is_on_host = all(weight.device.type == "cpu" and weight.dtype == torch.float32 for weight in usable)
+    return HostSampledUpdateNorm(usable) if is_on_host else SampledUpdateNorm(usable)
 
 
 def _sample(parameters: Sequence[torch.Tensor], random: torch.Generator) -> list[tuple[torch.Tensor, float]]:

@@ -271,7 +271,10 @@ class Recovery:
         said = {"digest": latched.digest, "effects": tuple(applied.reports), "latency_ms": latency_ms}
         self._run.acknowledge(latched.action, "applied", boundary, **said)
         names = ", ".join(report.effect for report in applied.reports)
-        logger.info("applied at step %d: %s (%s)", boundary, names, latched.action.reason or latched.action.incident)
+        # as a warning: what changed the training has to be seen where a script sets up no logging
+        logger.warning(
+            "Holter applied at step %d: %s (%s)", boundary, names, latched.action.reason or latched.action.incident
+        )
 
     def _refuse(self, latched: Latched, objection: Ballot) -> None:
         if objection.damaged:

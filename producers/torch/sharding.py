@@ -28,6 +28,13 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
     return part
 
 
+@torch.no_grad()
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Put together on every rank, each of which has to call it; a plain tensor as it is."""
+    complete: torch.Tensor = tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return complete
+
+
 @dataclass(frozen=True)
 class Part:
     """Parameters that are spread over the ranks in one way; over ``groups`` the sums of their elements add up."""

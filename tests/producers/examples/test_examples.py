@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from holter.producers import examples  # noqa: E402
 from tests.producers.integrations.recorded import read_story  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.timeout(480)]
 
 FOLDER = Path(examples.__file__).parent
 LIBRARIES = {"huggingface_trainer": "transformers", "lightning_trainer": "lightning", "accelerate_loop": "accelerate"}
@@ -58,6 +58,18 @@ def test_a_library_s_loop_is_healed(
     importlib.import_module(f"holter.producers.examples.{name}").main(["--fault", "lr-burst"])
     assert_seen_and_treated(tmp_path)
     assert final_loss(capsys.readouterr().out) < 0.2
+
+
+def test_megatron_s_loop_sees_the_burst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are Megatron's to save, so that the damage stays."""
+    pytest.importorskip("megatron.core")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLTER_MODE", "local")
+    importlib.import_module("holter.producers.examples.megatron_loop").main(["--fault", "lr-burst", "--steps", "300"])
+    story = read_story(tmp_path / "holter-runs" / "examples")
+    assert 200 in {signal.onset_step for signal in story.signals}
+    assert story.started().effects == ["lr_factor"]
+    assert story.effects() <= {"lr_factor"}
 
 
 @pytest.mark.parametrize("name", ON_TWO_RANKS)

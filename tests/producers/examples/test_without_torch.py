@@ -12,7 +12,7 @@ import pytest
 
 from tests.producers.integrations.recorded import read_story
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.services, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.services, pytest.mark.timeout(480)]
 
 SCRIPT = """
 import os, sys

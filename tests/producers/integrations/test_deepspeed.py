@@ -1,4 +1,7 @@
-"""DeepSpeed's engine on the CPU, where it has no fp16: its loss scale is read from a stand-in."""
+"""DeepSpeed's engine on the CPU, alone and on two ranks.
+
+It has fp16 there only on machines with instructions for it; torch computes it on any, so its check is switched off.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,45 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
 import deepspeed  # noqa: E402
+from deepspeed.accelerator import get_accelerator  # noqa: E402
 
 from holter.producers.examples import deepspeed_loop  # noqa: E402
 from holter.producers.integrations.deepspeed import watch  # noqa: E402
 from holter.schemas.control import LrFactor  # noqa: E402
-from holter.schemas.telemetry import Finished, Started  # noqa: E402
+from holter.schemas.telemetry import WEIGHT_NORM, Finished, Started  # noqa: E402
 from tests.producers.integrations.recorded import read_story  # noqa: E402
 from tests.producers.torch.loops import make_run  # noqa: E402
+from tests.producers.torch.several_ranks import PATIENCE_SECONDS, make_ranked_run, run_ranks  # noqa: E402
 from tests.producers.watch import FakeWatch, await_  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(480)]
+
+
+class WithFp16(type(get_accelerator())):  # type: ignore[misc]
+    def is_fp16_supported(self) -> bool:
+        return True
+
+
+def prepare(patch: pytest.MonkeyPatch, rank: int) -> None:
+    patch.setitem(deepspeed.ops.__compatible_ops__, "deepspeed_shm_comm", False)
+    patch.setattr(get_accelerator(), "__class__", WithFp16)
+    patch.setenv("LOCAL_RANK", str(rank))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def alone() -> Iterator[None]:
     """DeepSpeed wants a process group, also of one."""
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    met = tmp_path_factory.mktemp("ranks") / "met"
-    torch.distributed.init_process_group("gloo", init_method=f"file://{met}", rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in deepspeed_loop.ALONE.items():
-            patch.setenv(name, value)
+        prepare(patch, 0)
         yield
     torch.distributed.destroy_process_group()
 
 
 class Loop:
-    def __init__(self, told: FakeWatch, config: dict[str, Any], scheduler: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, told: FakeWatch, config: dict[str, Any], scheduler: Any = None, run: Any = None, **settings: Any
+    ) -> None:
         torch.manual_seed(0)
         model = torch.nn.Linear(4, 1)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -49,7 +64,7 @@ class Loop:
             model=model, optimizer=self.optimizer, lr_scheduler=made(self.optimizer), config=whole
         )
         self.dtype = next(model.parameters()).dtype
-        self.hooks = watch(self.engine, run=make_run(told), **{"checkpoints": None, **settings})
+        self.hooks = watch(self.engine, run=run or make_run(told), **{"checkpoints": None, **settings})
         self.losses: list[float] = []
 
     def batch(self, hurt: float = 1.0) -> None:
@@ -65,6 +80,12 @@ class Loop:
 
 
 BF16 = {"bf16": {"enabled": True}, "gradient_clipping": 0.01}
+FP16 = {"fp16": {"enabled": True, "initial_scale_power": 8}, "gradient_clipping": 0.01}
+FP32 = {"gradient_clipping": 0.01}
+
+
+def zero(config: dict[str, Any], stage: int) -> dict[str, Any]:
+    return {**config, "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True}
 
 
 def test_values_are_those_of_each_step_and_accumulated_batches_are_one() -> None:
@@ -80,10 +101,16 @@ def test_values_are_those_of_each_step_and_accumulated_batches_are_one() -> None
     assert told.events(Finished)
 
 
-@pytest.mark.parametrize("stage", [0, 1])
-def test_a_skipped_step_counts_and_is_marked(stage: int) -> None:
+SKIPPING = {
+    "bf16": zero(BF16, 0), "bf16-1": zero(BF16, 1), "bf16-3": zero(BF16, 3), "fp16": zero(FP16, 0),
+    "fp16-2": zero(FP16, 2), "fp32-2": zero(FP32, 2), "fp32-3": zero(FP32, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SKIPPING)
+def test_a_skipped_step_counts_and_is_marked(name: str) -> None:
     told = FakeWatch()
-    loop = Loop(told, {**BF16, "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True})
+    loop = Loop(told, SKIPPING[name])
     for hurt in (1.0, math.nan, 1.0):
         loop.batch(hurt)
     loop.end()
@@ -93,6 +120,9 @@ def test_a_skipped_step_counts_and_is_marked(stage: int) -> None:
     assert math.isinf(norms[2])
     assert told.not_applied() == [2]
     assert told.values("optim/lr")[3] == pytest.approx(0.009)
+    assert all(0.0 < norm < math.inf for norm in told.values(WEIGHT_NORM).values())
+    scales = list(told.values("optim/loss_scale").values())
+    assert scales == {"fp16": [256, 128, 128], "fp16-2": [256, 256, 256]}.get(name, [])  # two overflows halve it there
     (started,) = told.events(Started)
     assert set(started.event.effects) >= {"nan_guard", "lr_factor"}
     assert "rollback" not in started.event.effects
@@ -127,6 +157,50 @@ def test_a_factor_on_the_learning_rate_outlives_the_scheduler(scheduler: Any) ->
         plain.batch()
     plain.end()
     assert rates[2:] == pytest.approx([rate / 2 for rate in expected[2:]])
+
+
+def on_a_rank(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        prepare(patch, rank)
+        for name, config in {"fp16-1": zero(FP16, 1), "bf16-2": zero(BF16, 2), "fp32-3": zero(FP32, 3)}.items():
+            told = FakeWatch()
+            run = make_ranked_run(told, rank, num_ranks)
+            loop = Loop(told, config, run=run, allow={"nan_guard", "lr_factor"}, patience_seconds=PATIENCE_SECONDS)
+            loop.batch()
+            if rank == 0:
+                told.act([LrFactor(0.5)])
+                await_(lambda: run.control.is_due(1), "the action")  # noqa: B023
+            for hurt in (math.nan, 1.0, 1.0, 1.0):
+                loop.batch(hurt)
+            rate = loop.engine.get_lr()[0]
+            loop.end()
+            found[name] = rate, told
+    return {name: (rate, summary(told) if rank == 0 else None) for name, (rate, told) in found.items()}
+
+
+def summary(told: FakeWatch) -> dict[str, Any]:
+    (started,) = told.events(Started)
+    return {
+        "effects": set(started.event.effects),
+        "not_applied": told.not_applied(),
+        "norms": list(told.values("train/grad_norm").values()),
+        "scopes": {batch.grad_norm_scope for batch in told.batches()},
+    }
+
+
+def test_two_ranks_skip_and_act_together(tmp_path: Path) -> None:
+    for name, of_ranks in by_name(run_ranks(on_a_rank, 2, tmp_path)).items():
+        rates, (told, _) = zip(*of_ranks, strict=True)
+        assert rates == pytest.approx([0.5 * 0.006] * 2), name
+        assert told["effects"] == {"nan_guard", "lr_factor"}
+        assert told["not_applied"] == [2]
+        assert [math.isfinite(norm) for norm in told["norms"]] == [True, False, True, True, True]
+        assert told["scopes"] == {"global"}
+
+
+def by_name(results: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [result[name] for result in results] for name in results[0]}
 
 
 def test_what_cannot_be_watched_is_told_in_a_line() -> None:

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from tests.producers.integrations.recorded import read_story  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(480)]
 
 HURT_FROM = 200
 SETTINGS = 'allow={"nan_guard", "lr_factor", "rollback", "skip_range"}, checkpoints="checkpoints"'
@@ -97,7 +97,7 @@ def test_a_tracker_s_script_is_heard(tmp_path: Path) -> None:
     libraries = [library for library in TRACKED if importlib.util.find_spec(library)]
     started = [(tmp_path / library, start_worn(library, tmp_path / library)) for library in libraries]
     for folder, process in started:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=400)
         assert process.returncode == 0, said[-3000:]
         onsets = {signal.onset_step for signal in read_story(folder / "holter-runs" / "hello").signals}
         assert {HURT_FROM, HURT_FROM + 1} & onsets  # what that step breaks is in the next loss

@@ -12,7 +12,7 @@ import pytest
 
 from tests.producers.integrations.recorded import read_story
 
-pytestmark = [pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.services, pytest.mark.frameworks, pytest.mark.timeout(480)]
 
 PLAIN = Path(__file__).parent / "hello" / "keras_fit.py"
 IMPORTED = "import numpy as np"

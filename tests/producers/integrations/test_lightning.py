@@ -95,6 +95,33 @@ def test_accumulated_batches_are_one_step_and_clipping_hides_nothing(tmp_path: P
     assert min(module.norms) > 0.1
 
 
+class ClippingManual(Manual):
+    def manual_backward(self, loss: Any, *args: Any, **kwargs: Any) -> None:
+        super().manual_backward(loss, *args, **kwargs)
+        Module.on_before_optimizer_step(self, None)
+        self.clip_gradients(self.optimizers(), 0.01, "norm")
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        """It was clipped by now."""
+
+
+class OwnClipping(Module):
+    def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        torch.nn.utils.clip_grad_value_(self.parameters(), 0.01)
+
+
+@pytest.mark.parametrize(("kind", "clip"), [(ClippingManual, None), (OwnClipping, 0.01), (Module, 0.01)])
+def test_the_norm_is_that_of_before_the_clipping_whoever_clips(
+    tmp_path: Path, kind: type[Module], clip: float | None
+) -> None:
+    told, module = FakeWatch(), kind()
+    callback = HolterCallback(run=make_run(told), checkpoints=None)
+    trainer = fit(tmp_path, module, callback, gradient_clip_val=clip)
+    assert list(told.values("train/grad_norm").values()) == pytest.approx(module.norms, rel=1e-5)
+    assert min(module.norms) > 0.1
+    assert "clip_grad_by_norm" not in vars(trainer.precision_plugin)
+
+
 def test_a_batch_that_is_not_finite_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told, module = FakeWatch(), Module()
     poisoned = INPUTS.clone()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("wandb")
 
 import wandb
+from wandb.proto.wandb_internal_pb2 import Record
 
 from holter.pipeline.replay.columns import ColumnNames
 from holter.pipeline.replay.reading import read_log
@@ -173,3 +175,55 @@ def test_a_long_run_is_read_over_its_blocks_and_replayed(beside: Beside, tmp_pat
     scalars = list(source.new_scalars())
     assert [scalar.step for scalar in scalars if scalar.tag == "loss"] == list(range(400))
     assert not list(source.new_scalars())
+    grown = tmp_path / "grown.wandb"
+    content = recorded.read_bytes()
+    source, steps = WandbFile(grown), []
+    for size in (7, 5_000, 32_767, 32_770, 65_536, 66_001, len(content)):
+        grown.write_bytes(content[:size])
+        steps += [scalar.step for scalar in source.new_scalars() if scalar.tag == "loss"]
+    assert steps == list(range(400))
+
+
+def test_a_growing_file_is_read_on_from_its_last_whole_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a record lies across the end of a block, and where it is still being written."""
+    path = tmp_path / "run.wandb"
+    path.write_bytes(HEAD)
+    source, seen, sizes = WandbFile(path), [], []
+    own_chunks = wandb_file._chunks
+
+    def counted(rest: bytes, begin: int) -> Any:
+        sizes.append(len(rest))
+        return own_chunks(rest, begin)
+
+    monkeypatch.setattr(wandb_file, "_chunks", counted)
+    for step in range(40):
+        whole = record(step, path.stat().st_size)
+        for part in (whole[:900], whole[900:]):
+            with path.open("ab") as file:
+                file.write(part)
+            seen.append([scalar.step for scalar in source.new_scalars() if scalar.tag == "loss"])
+    assert seen == [steps for step in range(40) for steps in ([], [step])]
+    assert max(sizes) < 2 * len(record(0, 0))
+
+
+HEAD = b":W&B" + bytes(3)
+
+
+def record(step: int, at: int) -> bytes:
+    """One row of some 3 kB as the log would hold it at that place of the file."""
+    written = Record()
+    written.history.step.num = step
+    for key, text in (("loss", "1.5"), ("text", json.dumps("x" * 3000))):
+        written.history.item.add(key=key, value_json=text)
+    body, framed, is_first = written.SerializeToString(), b"", True
+    while True:
+        left = 32 * 1024 - (at + len(framed)) % (32 * 1024)
+        if left < 7:
+            framed += bytes(left)
+            continue
+        chunk, body = body[: left - 7], body[left - 7 :]
+        kind = {(True, True): 1, (True, False): 2, (False, False): 3, (False, True): 4}[is_first, not body]
+        framed += struct.pack("<IHB", 0, len(chunk), kind) + chunk
+        is_first = False
+        if not body:
+            return framed

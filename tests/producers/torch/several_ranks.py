@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,10 +24,13 @@ from holter.producers.torch import Guard
 from holter.schemas import codec
 from holter.schemas.control import Effect
 from holter.schemas.topics import RANKS
+from tests.ports import free_port
 from tests.producers.torch.loops import ALL
 from tests.producers.watch import KEYRING, FakeWatch, await_
 
-DEADLINE_SECONDS = 45.0
+DEADLINE_SECONDS = 200.0
+PATIENCE_SECONDS = 20.0
+"""So long that a busy machine disarms nobody: a rank that is really gone is noticed by its connection."""
 PRELOADED = ["torch", "torch.distributed.fsdp", "torch._dynamo", "tests.producers.torch.several_ranks"]
 """What ranks are forked with: the first step of any optimizer imports ``torch._dynamo``, which takes seconds."""
 DEAD = object()
@@ -81,12 +83,6 @@ def _child(pipe: Connection, job: Job, rank: int, num_ranks: int, port: int, fol
     except BaseException:
         pipe.send((traceback.format_exc(), None))
     os._exit(0)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def plain(model: torch.nn.Module) -> torch.nn.Module:
@@ -157,7 +153,7 @@ class RankedTraining:
         inputs = torch.randn(num_ranks * 40 * 8, 4, generator=torch.Generator().manual_seed(1))
         data = TensorDataset(inputs, inputs.sum(1, keepdim=True))
         loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data, num_ranks, rank, shuffle=True))
-        settings = {"checkpoint_every": 5, "allow": ALL, "patience_seconds": 2.0, **settings}
+        settings = {"checkpoint_every": 5, "allow": ALL, "patience_seconds": PATIENCE_SECONDS, **settings}
         self.guard = Guard(
             self.run, self.model, self.optimizer, scheduler=self.scheduler, checkpoints=folder, **settings
         )

@@ -15,17 +15,18 @@ from holter.producers.torch.ballots import Ballot, vote
 from holter.producers.torch.ranks import Apart, Ranks, Word
 
 pytestmark = pytest.mark.torch
-PATIENCE_SECONDS = 0.05
+PATIENCE_SECONDS = 0.02
+"""Where somebody is late; where nobody is meant to be, a busy machine makes no difference."""
 
 
 class Job:
     """Ranks as threads over one store."""
 
-    def __init__(self, num_ranks: int) -> None:
+    def __init__(self, num_ranks: int, patience_seconds: float = 20.0) -> None:
         store = distributed.HashStore()
         self.said: list[list[str]] = [[] for _ in range(num_ranks)]
         self.ranks = [
-            Agreement(rank, num_ranks, store, PATIENCE_SECONDS, self.said[rank].append) for rank in range(num_ranks)
+            Agreement(rank, num_ranks, store, patience_seconds, self.said[rank].append) for rank in range(num_ranks)
         ]
 
     def all_do(self, what: Callable[[int, Agreement], Any]) -> list[Any]:
@@ -38,7 +39,7 @@ class Job:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
         return results
 
@@ -55,7 +56,7 @@ def test_everyone_hears_everyone(num_ranks: int) -> None:
 @pytest.mark.parametrize("late_rank", [0, 1, 2])
 @pytest.mark.parametrize("late_by", [0.5, 1.0, 2.0, 3.0, 4.0, 8.0])
 def test_however_late_one_is_all_hear_the_same(late_rank: int, late_by: float) -> None:
-    job = Job(3)
+    job = Job(3, PATIENCE_SECONDS)
 
     def say(rank: int, agreement: Agreement) -> list[bytes] | None:
         if rank == late_rank:

@@ -18,7 +18,7 @@ from tests.producers.torch.several_ranks import DEAD, run_ranks
 from tests.producers.torch.test_rollback import checkpoint_at, latch
 from tests.producers.watch import ISSUER, FakeWatch
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 
 
 def die_before_the_ack(rank: int, num_ranks: int, folder: Path, kind: str) -> None:

@@ -13,7 +13,7 @@ from holter.schemas.control import Rollback
 from tests.producers.torch.several_ranks import RankedTraining, data_parallel, fully_sharded, run_ranks
 from tests.producers.watch import await_
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 WRAPS: dict[str, Any] = {"ddp": data_parallel, "fsdp2": fully_sharded}
 
 

@@ -10,7 +10,13 @@ import pytest
 import torch
 
 from holter.producers.torch.moments import can_reset, reset_moments
-from holter.producers.torch.norms import MAX_SAMPLE, SampledUpdateNorm, gradient_norm, make_update_norm
+from holter.producers.torch.norms import (
+    MAX_SAMPLE,
+    HostSampledUpdateNorm,
+    SampledUpdateNorm,
+    gradient_norm,
+    make_update_norm,
+)
 from holter.producers.torch.reflex import FusedReflex, HostReflex, Reflex, ScalerReflex, SelectingReflex, make_reflex
 
 pytestmark = pytest.mark.torch
@@ -111,6 +117,19 @@ def test_the_sampled_norm_estimates_the_full_one() -> None:
                 parameter.add_(scale * torch.randn(parameter.shape))
         assert float(sampled.measure()) == pytest.approx(float(full.measure()), rel=0.05)
     assert float(sampled.measure()) == 0.0
+
+
+@pytest.mark.parametrize("hurt", [1.0, math.inf, math.nan])
+def test_on_the_host_it_is_the_same_norm_of_the_same_sample(hurt: float) -> None:
+    parameters = [torch.nn.Parameter(torch.randn(shape)) for shape in ((300, 40), (64,))]
+    host, plain = HostSampledUpdateNorm(parameters), SampledUpdateNorm(parameters)
+    for _ in range(2):
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.add_(hurt * torch.randn(parameter.shape))
+        assert float(host.measure()) == pytest.approx(float(plain.measure()), rel=1e-5, nan_ok=True)
+    host.restart()
+    assert not float(host.measure()) > 0.0
 
 
 def test_the_sample_is_bounded_for_many_tensors() -> None:

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.producers.torch.several_ranks import free_port
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 
 RANK = """
 import sys, time

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from holter.producers.torch import SkipExplosions, ballots, effects
+from holter.producers.torch import Hooks, SkipExplosions, ballots, effects
 from holter.producers.torch.clip import make
 from holter.producers.torch.reflex import SelectingReflex
 from holter.schemas.control import ClipAdjust, LrFactor, MomentumReset, Rollback, SkipRange
@@ -26,15 +26,16 @@ from tests.producers.torch.several_ranks import (
     data_parallel,
     fully_sharded,
     hybrid_sharded,
+    make_ranked_run,
     plain,
     run_ranks,
 )
 from tests.producers.torch.test_clipping import OPTIONS
 from tests.producers.torch.test_explosions import delayed
 from tests.producers.torch.test_guard import Counting
-from tests.producers.watch import await_
+from tests.producers.watch import FakeWatch, await_
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 WRAPS: dict[str, Any] = {"ddp": data_parallel, "fsdp2": fully_sharded, "hsdp": hybrid_sharded}
 
 
@@ -190,10 +191,10 @@ def test_a_rank_that_falls_behind_disarms_and_nothing_else(tmp_path: Path, num_r
 
 
 def wait_for_each_other(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
-    training = RankedTraining(rank, num_ranks, folder, patience_seconds=0.2, checkpoint_every=0)
+    training = RankedTraining(rank, num_ranks, folder, patience_seconds=1.0, checkpoint_every=0)
     training.steps(3)
     if rank == 1:
-        time.sleep(1.0)
+        time.sleep(2.0)
     training.act(LrFactor(0.5))
     training.steps(3)
     training.run.finish()
@@ -262,9 +263,10 @@ def test_a_rank_that_dies_in_an_action_keeps_the_others_from_it(tmp_path: Path) 
 
 
 def fail_at(rank: int, num_ranks: int, folder: Path, where: str) -> dict[str, Any]:
+    patience: dict[str, float] = {}
     if where == "taking too long":
-        ballots.VOTE_PATIENCE = 5.0
-    training = RankedTraining(rank, num_ranks, folder, patience_seconds=0.1)
+        ballots.VOTE_PATIENCE, patience = 5.0, {"patience_seconds": 0.1}
+    training = RankedTraining(rank, num_ranks, folder, **patience)
     training.steps(5)
     training.saved()
     training.steps(2)
@@ -528,3 +530,31 @@ def test_norms_are_of_the_whole_model_on_every_rank(tmp_path: Path) -> None:
             assert result["scopes"] == {"global"}
             for name in ("grad", "update"):
                 assert result[name] == pytest.approx(expected[name], rel=1e-4)
+
+
+def clipped_by_the_loop(rank: int, num_ranks: int, folder: Path) -> tuple[list[float], list[float]]:
+    """The norms that torch clipped at, and those that the run published."""
+    torch.manual_seed(0)
+    model = fully_sharded(torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Linear(16, 1)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    watch = FakeWatch()
+    run = make_ranked_run(watch, rank, num_ranks)
+    hooks = Hooks(run, model, optimizer, checkpoints=None)
+    clipped = []
+    for _ in range(3):
+        loss = model(torch.ones(2, 4)).square().sum()
+        hooks.add_loss(loss)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        hooks.see_gradients(norm)
+        clipped.append(norm.full_tensor().item())
+        optimizer.step()
+        optimizer.zero_grad()
+    run.finish()
+    return clipped, list(watch.values("train/grad_norm").values())
+
+
+def test_a_sharded_loop_may_tell_the_norm_that_it_clipped_at(tmp_path: Path) -> None:
+    (clipped, told), _ = run_ranks(clipped_by_the_loop, 2, tmp_path)
+    assert min(clipped) > 0.0
+    assert told == pytest.approx(clipped)

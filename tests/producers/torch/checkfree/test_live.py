@@ -10,7 +10,7 @@ from holter.producers.examples.checkfree.__main__ import run
 from holter.producers.examples.checkfree.training import Settings
 from holter.producers.torch.checkfree import Unrecoverable
 
-pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.timeout(480)]
 NUM_STEPS = 120
 
 

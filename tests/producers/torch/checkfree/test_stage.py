@@ -15,7 +15,7 @@ from holter.schemas.control import RebuildStage
 from tests.producers.torch.several_ranks import RankWatch, make_ranked_run, run_ranks
 from tests.producers.watch import FakeWatch, await_
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 RATE = 0.5
 
 

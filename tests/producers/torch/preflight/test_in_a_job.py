@@ -10,7 +10,7 @@ import torch
 from holter.producers.torch import preflight
 from tests.producers.torch.several_ranks import run_ranks
 
-pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 
 
 def seeds_of_parts(rank: int, num_ranks: int, folder: Path, per_rank: bool) -> tuple[str, float | None]:

@@ -12,7 +12,7 @@ from holter.producers.torch import preflight
 from holter.producers.torch.preflight import Report
 
 transformers = pytest.importorskip("transformers")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.frameworks]
 WIDTH, VOCABULARY = 64, 200
 SMALL: dict[str, Any] = {"hidden_size": WIDTH, "num_attention_heads": 4, "vocab_size": VOCABULARY}
 LLAMA = {**SMALL, "num_hidden_layers": 4, "intermediate_size": 128, "num_key_value_heads": 2}
