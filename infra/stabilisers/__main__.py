@@ -16,9 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from holter.infra.bench.figures import table
 from holter.infra.stabilisers import campaign as campaigns
 from holter.infra.stabilisers.arms import ARMS
-from holter.infra.stabilisers.campaign import QUICK_CAMPAIGN, Campaign, Job, Results
+from holter.infra.stabilisers.campaign import LONG_CAMPAIGN, QUICK_CAMPAIGN, Campaign, Job, Results
 from holter.infra.stabilisers.cost import QUICK_COST, CostSetting, measure
-from holter.infra.stabilisers.report import as_json, show
+from holter.infra.stabilisers.document import as_json
+from holter.infra.stabilisers.markdown import tables
+from holter.infra.stabilisers.report import show
 
 _LINE_SECONDS = 30.0
 
@@ -28,6 +30,12 @@ def stabilisers(
     quick: Annotated[
         bool, typer.Option(help="Half a minute: whether all of it runs. Its numbers say nothing.")
     ] = False,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long", help="Instead, a burst of the learning rate in longer runs of a larger toy (five minutes)."
+        ),
+    ] = False,
     checkfree: Annotated[bool, typer.Option(help="CheckFree's remedies too.")] = True,
     folder: Annotated[Path, typer.Option(help="Kept results; what is there is not computed again.")] = Path(
         ".holter/stabilisers"
@@ -35,9 +43,12 @@ def stabilisers(
     jobs: Annotated[int, typer.Option(min=1, help="Processes; each uses one core.")] = max(1, os.cpu_count() or 1),
     cost: Annotated[
         bool,
-        typer.Option("--cost", help="Instead, what each adds to a training step at 30 M parameters (five minutes)."),
+        typer.Option("--cost", help="Instead, what each adds to a training step at 30 M parameters (ten minutes)."),
     ] = False,
     show_only: Annotated[bool, typer.Option("--show", help="Show what there is, compute nothing.")] = False,
+    with_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables of docs/stabilisers.md, of what is whole.")
+    ] = False,
     with_json: Annotated[bool, typer.Option("--json", help="End with one JSON object on the last line.")] = False,
 ) -> None:
     """Measure every stabiliser on the same small GPT, clean and hurt, beside what its authors claim.
@@ -52,14 +63,18 @@ def stabilisers(
     if cost:
         _measure_cost(QUICK_COST if quick else CostSetting(), console, with_json)
         return
-    campaign = _chosen(QUICK_CAMPAIGN if quick else Campaign(), only, checkfree, console)
+    campaign = _chosen(QUICK_CAMPAIGN if quick else LONG_CAMPAIGN if long else Campaign(), only, checkfree, console)
     results = Results(folder, campaign)
     if not show_only:
         _run(campaign, results, jobs, console)
     trials, recoveries = results.trials(), results.recoveries()
-    show(console, campaign, trials, recoveries)
+    document = as_json(campaign, trials, recoveries)
+    if with_markdown:
+        print("\n\n".join(tables(document)))
+    else:
+        show(console, campaign, trials, recoveries)
     if with_json:
-        print(json.dumps(as_json(campaign, trials, recoveries)))
+        print(json.dumps(document))
 
 
 def _measure_cost(setting: CostSetting, console: Console, with_json: bool) -> None:

@@ -18,7 +18,7 @@ MakeClipper = Callable[[Gpt], clip.Clipper | None]
 
 
 def _adamw(model: Gpt, options: dict[str, Any]) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(model.parameters(), **options)
+    return torch.optim.AdamW(model.parameters(), foreach=True, **options)
 
 
 def _no_clipper(model: Gpt) -> clip.Clipper | None:

@@ -15,13 +15,14 @@ import msgspec
 from holter.infra.stabilisers.arms import ARMS
 from holter.infra.stabilisers.ordering import REMEDIES, Recovery, RecoveryResult, run_recovery
 from holter.infra.stabilisers.setting import (
-    BETA2S,
-    FAULTS,
+    CELLS,
+    LONG,
     ORDERING,
     QUICK,
     QUICK_ORDERING,
     SEEDS,
     TOY,
+    Cell,
     OrderingSetting,
     Setting,
 )
@@ -37,17 +38,14 @@ class Campaign:
     arms: tuple[str, ...] = tuple(ARMS)
     seeds: tuple[int, ...] = SEEDS
     setting: Setting = TOY
+    cells: tuple[Cell, ...] = CELLS
     ordering: OrderingSetting | None = ORDERING
     """None leaves CheckFree's part out."""
 
     def jobs(self) -> list[Job]:
-        """Seed by seed and fault by fault, so that what an interrupted campaign has is of use."""
+        """Column by column of the table with all seeds, so that what an interrupted campaign has is of use."""
         trials: list[Job] = [
-            Trial(arm, fault, beta2, seed)
-            for seed in self.seeds
-            for beta2 in reversed(BETA2S)
-            for fault in FAULTS
-            for arm in self.arms
+            Trial(arm, fault, beta2, seed) for fault, beta2 in self.cells for seed in self.seeds for arm in self.arms
         ]
         if self.ordering is None:
             return trials
@@ -66,6 +64,8 @@ class Campaign:
         return self.ordering
 
 
+LONG_CAMPAIGN = Campaign(("none", "agc", "clippy", "rollback"), (0,), LONG, (("lr", 0.95),), ordering=None)
+"""Whether what bounds updates, or goes back, is best after a burst of the learning rate where the run is longer."""
 QUICK_CAMPAIGN = Campaign(
     ("none", "globalgc", "clippy", "skip-step", "rollback", "rollback-ordered"),
     (0,),

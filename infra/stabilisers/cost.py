@@ -1,9 +1,10 @@
 """What a stabiliser adds to whole training steps: forward, backward, clipping and optimizer, paired in one process.
 
-The other side is ``AdamW(foreach=True)`` with ``torch.nn.utils.clip_grad_norm_``. Forward and backward are the same
-program on both sides: a round runs them once and counts them on every side, then each side clips the same gradients
-and steps, in an order that turns from round to round. The median of the rounds' ratios counts, in processor time, so
-that what else the machine does hits all sides alike and waiting hits none.
+The other side is ``AdamW(foreach=True)`` with ``torch.nn.utils.clip_grad_norm_``. In a round every side takes one whole
+step on the same weights and the same batch, the plain side two, in an order that turns from round to round; a step is
+held against the plain ones of its own round, and the median of the rounds counts. It is processor time, so that waiting
+for a core counts on no side. Forward and backward are the same program on all sides but scatter by some percent, more
+than most stabilisers cost; so what clipping and optimizer alone add, timed in the same steps, is told beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -33,6 +35,7 @@ TARGETS = {
     "msign": 1.10,
 }
 _PLAIN = "plain"
+_RESTORING = "msign-restoring"
 _MSIGN_EVERY = 100
 _RATES = Setting(learning_rate=1e-4, weight_decay=0.01)
 MODEL_30M = ModelSettings(context=128, width=512, num_layers=9, num_heads=8)
@@ -43,27 +46,40 @@ class CostSetting:
     model: ModelSettings = MODEL_30M
     batch_size: int = 8
     num_warm_up: int = 27
-    """Steps on the first gradients, so that every rule is past its own start: SPAM's 20, most clippers' 25."""
+    """Clippings and updates on the first gradients, so that every rule is past its own start: SPAM's 20, others' 25."""
     num_rounds: int = 20
     restores_every: int = 5
-    """Rounds; an MSign step that restores costs as much as many others, and one in a hundred of a run does."""
+    """Rounds; an MSign step that restores costs as much as several others, and one in a hundred of a run does."""
 
 
 QUICK_COST = CostSetting(ModelSettings(context=16, width=32, num_layers=1), 2, 1, 2, 1)
-Side = Callable[[], None]
+Update = Callable[[], None]
 """Clipping and the optimizer's step, on gradients that are there."""
+
+
+class Timed(NamedTuple):
+    """Processor seconds of a step."""
+
+    whole: float
+    update: float
+    """Of it, clipping and the optimizer's step."""
+
+
+Round = Mapping[str, Sequence[Timed]]
+"""What each side took, by its name."""
 
 
 def measure(setting: CostSetting, told: Callable[[str], None]) -> list[Figure]:
     """The ratio of every stabiliser that has a target; ``told`` is called as each round ends."""
     torch.set_num_threads(1)
-    rounds = _Rounds(setting)
+    steps = _Steps(setting)
     told("warming up")
-    rounds.warm_up()
+    steps.warm_up()
+    rounds = []
     for number in range(setting.num_rounds):
-        rounds.run(number)
+        rounds.append(steps.take_round(number))
         told(f"round {number + 1} of {setting.num_rounds}")
-    return [_figure(arm, target, rounds.ratios(arm), setting, rounds.size) for arm, target in TARGETS.items()]
+    return [_figure(arm, target, rounds, setting, steps.size) for arm, target in TARGETS.items()]
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -77,28 +93,63 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[outside], ordered[count - 1 - outside]
 
 
-def ratios(arm: str, passes: Sequence[float], rest: Sequence[Mapping[str, float]]) -> list[float]:
-    """Of the rounds that the arm took part in: a round's forward and backward pass, and what each side did after it.
+def whole_ratios(rounds: Sequence[Round], side: str) -> list[float]:
+    """A whole step of a side over the plain ones of its round; rounds that it did not take part in are left out.
 
-    >>> ratios("zclip", [3.0, 3.0], [{"plain": 1.0, "zclip": 1.4}, {"plain": 1.0}])
+    >>> whole_ratios([{"plain": [Timed(3.0, 1.0), Timed(5.0, 1.0)], "zclip": [Timed(4.4, 1.0)]}], "zclip")
     [1.1]
     """
-    share = 1 / _MSIGN_EVERY if arm == "msign" else 1.0
+    return [_mean_whole(each[side]) / _mean_whole(each[_PLAIN]) for each in rounds if side in each]
+
+
+def update_ratios(rounds: Sequence[Round], side: str) -> list[float]:
+    """The same where only clipping and optimizer differ, and a step is otherwise as long as the plain ones.
+
+    >>> update_ratios([{"plain": [Timed(4.0, 1.0)], "zclip": [Timed(9.0, 1.4)]}], "zclip")
+    [1.1]
+    """
     return [
-        1.0 + share * (seconds[arm] - seconds[_PLAIN]) / (passed + seconds[_PLAIN])
-        for passed, seconds in zip(passes, rest, strict=True)
-        if arm in seconds
+        1.0 + (_mean_update(each[side]) - _mean_update(each[_PLAIN])) / _mean_whole(each[_PLAIN])
+        for each in rounds
+        if side in each
     ]
 
 
-def _figure(arm: str, target: float, found: Sequence[float], setting: CostSetting, size: int) -> Figure:
-    low, high = median_interval(found)
+def with_restorations(ordinary: Sequence[float], restoring: Sequence[float]) -> list[float]:
+    """Ratios of a run in which one step in a hundred restores.
+
+    >>> with_restorations([1.0, 1.02], [3.0, 2.0, 4.0])
+    [1.02, 1.0398]
+    """
+    share = 1 / _MSIGN_EVERY
+    return [(1.0 - share) * each + share * statistics.median(restoring) for each in ordinary]
+
+
+def _figure(arm: str, target: float, rounds: Sequence[Round], setting: CostSetting, size: int) -> Figure:
+    found, by_update = whole_ratios(rounds, arm), update_ratios(rounds, arm)
+    if arm == "msign":
+        found = with_restorations(found, whole_ratios(rounds, _RESTORING))
+        by_update = with_restorations(by_update, update_ratios(rounds, _RESTORING))
+    (low, high), (least, most) = median_interval(found), median_interval(by_update)
     tokens = setting.batch_size * setting.model.context
-    note = f"95 % {low:.4f} to {high:.4f}, {len(found)} rounds, {size / 1e6:.1f} M parameters, {tokens} tokens"
+    note = (
+        f"95 % {low:.3f} to {high:.3f}; clipping and optimizer alone {statistics.median(by_update):.4f} "
+        f"({least:.4f} to {most:.4f}); {len(found)} rounds, {size / 1e6:.1f} M parameters, {tokens} tokens"
+    )
     return Figure(f"step_cost_ratio_{arm}", statistics.median(found), "", target, note=note)
 
 
-class _Rounds:
+def _mean_whole(steps: Sequence[Timed]) -> float:
+    return statistics.fmean(each.whole for each in steps)
+
+
+def _mean_update(steps: Sequence[Timed]) -> float:
+    return statistics.fmean(each.update for each in steps)
+
+
+class _Steps:
+    """Every side with an optimizer of its own over the weights of one model."""
+
     def __init__(self, setting: CostSetting) -> None:
         torch.manual_seed(0)
         self._setting = setting
@@ -107,58 +158,60 @@ class _Rounds:
         self.size = sum(weight.numel() for weight in self._parameters)
         tokens = torch.randint(setting.model.vocabulary_size, (setting.batch_size, setting.model.context + 1))
         self._batch = tokens, torch.ones(setting.batch_size)
-        self._sides = {_PLAIN: self._plain()} | {arm: self._with(arm) for arm in TARGETS}
-        self._passes: list[float] = []
-        self._seconds: list[dict[str, float]] = []
+        self._updates = {_PLAIN: self._plain()} | {arm: self._with(arm) for arm in TARGETS}
+        self._updates[_RESTORING] = self._with("msign", msign_every=1)
 
     def warm_up(self) -> None:
         self._pass()
-        gradients = self._kept_gradients()
-        for _ in range(self._setting.num_warm_up):
-            for name in self._sides:
-                if name != "msign":
-                    self._step(name, gradients)
+        gradients = [weight.grad.clone() for weight in self._parameters if weight.grad is not None]
+        for name in [name for name in self._updates if name != _RESTORING] * self._setting.num_warm_up:
+            torch._foreach_copy_([weight.grad for weight in self._parameters if weight.grad is not None], gradients)
+            self._updates[name]()
 
-    def run(self, number: int) -> None:
-        self._passes.append(_seconds(self._pass))
-        gradients = self._kept_gradients()
-        names = [name for name in self._sides if name != "msign" or number % self._setting.restores_every == 0]
-        turned = names[number % len(names) :] + names[: number % len(names)]
-        self._seconds.append({name: self._step(name, gradients) for name in turned})
+    def take_round(self, number: int) -> Round:
+        """Plain first and half-way, before the whole order is turned."""
+        names = [*TARGETS]
+        if number % self._setting.restores_every == 0:
+            names.append(_RESTORING)
+        half = len(names) // 2
+        order = [_PLAIN, *names[:half], _PLAIN, *names[half:]]
+        at = number % len(order)
+        found: dict[str, list[Timed]] = {}
+        for name in order[at:] + order[:at]:
+            found.setdefault(name, []).append(self._timed(self._updates[name]))
+        return found
 
-    def _step(self, name: str, gradients: list[torch.Tensor]) -> float:
-        torch._foreach_copy_([weight.grad for weight in self._parameters if weight.grad is not None], gradients)
-        return _seconds(self._sides[name])
-
-    def _kept_gradients(self) -> list[torch.Tensor]:
-        return [weight.grad.clone() for weight in self._parameters if weight.grad is not None]
-
-    def ratios(self, arm: str) -> list[float]:
-        return ratios(arm, self._passes, self._seconds)
+    def _timed(self, update: Update) -> Timed:
+        begun = time.process_time()
+        self._pass()
+        passed = time.process_time()
+        update()
+        ended = time.process_time()
+        return Timed(ended - begun, ended - passed)
 
     def _pass(self) -> None:
         self._model.zero_grad(set_to_none=True)
         self._model(*self._batch).backward()
 
-    def _plain(self) -> Side:
+    def _plain(self) -> Update:
         optimizer = torch.optim.AdamW(
             self._parameters, lr=_RATES.learning_rate, weight_decay=_RATES.weight_decay, foreach=True
         )
 
-        def step() -> None:
+        def update() -> None:
             torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
             optimizer.step()
 
-        return step
+        return update
 
-    def _with(self, arm: str) -> Side:
+    def _with(self, arm: str, msign_every: int = _MSIGN_EVERY) -> Update:
         """A clipper takes the place of ``clip_grad_norm_``; an optimizer that of AdamW, behind the same clipping."""
         clipper = ARMS[arm].make_clipper(self._model)
         optimizer = ARMS[arm].optimizer(self._model, _RATES, 0.999)
         if isinstance(optimizer, MSign):
-            optimizer = MSign(optimizer.base, every=1)  # in a run it restores at one step of a hundred
+            optimizer = MSign(optimizer.base, every=msign_every)
 
-        def step() -> None:
+        def update() -> None:
             if clipper is None:
                 torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
             else:
@@ -167,10 +220,4 @@ class _Rounds:
             if clipper is not None:
                 clipper.commit()
 
-        return step
-
-
-def _seconds(step: Callable[[], None]) -> float:
-    begun = time.process_time()
-    step()
-    return time.process_time() - begun
+        return update

@@ -1,68 +1,81 @@
-"""Rollback as an arm: ordered by who knows the fault, or by Holter's own detectors and policy, which read the run."""
+"""Rollback as an arm: a run that can go back, and whoever says when."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from holter.infra.stabilisers.faults import Fault
-from holter.pipeline.core.steps import StepRecord
-from holter.pipeline.replay.judge import Judge
-from holter.schemas.telemetry import GRAD_NORM, LOSS
+from holter.producers.torch.norms import SampledUpdateNorm
+from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, UPDATE_NORM
 
 _SNAPSHOT_EVERY = 25
-_STEP_MS = 100
+
+
+class Decider(Protocol):
+    """Is told of every snapshot and every executed step; steps are counted from 1, as they are done."""
+
+    def kept(self, step: int) -> None:
+        """There is a snapshot of the run after so many steps."""
+
+    def target(self, step: int, values: dict[str, float]) -> int | None:
+        """After step ``step``, which measured this: go on after the newest snapshot of no later step than that."""
+
+    def went_back(self, step: int, back: int) -> None:
+        """From ``step`` to ``back``."""
 
 
 class GoingBack:
-    """Snapshots every 25 steps; on "roll back" the newest one from before the onset.
+    """Snapshots every 25 steps, in memory; data goes on where it is, so that what was hurt is never met again."""
 
-    The judge gets a record per executed step, as a trainer publishes it: loss and gradient norm, and no fault.
-
-    Args:
-        fault: going back is ordered as soon as it ends, once each time it strikes; None leaves it to the judge.
-    """
-
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, fault: Fault | None) -> None:
-        self._fault = fault
-        self._model, self._optimizer = model, optimizer
-        self._judge = Judge("patient")
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, decider: Decider) -> None:
+        self._model, self._optimizer, self._decider = model, optimizer, decider
+        self._update_norm = SampledUpdateNorm(list(model.parameters()))
         self._snapshots: dict[int, dict[str, Any]] = {}
-        self._executed = 0
-        self._attempt = 1
 
     def keep_if_due(self, step: int) -> None:
-        if step % _SNAPSHOT_EVERY == 0:
+        """After ``step`` steps of the run."""
+        if step % _SNAPSHOT_EVERY == 0 and step not in self._snapshots:
             state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict()}
             self._snapshots[step] = copy.deepcopy(state)
+            self._decider.kept(step)
 
-    def step_to_return_to(self, step: int, loss: float, norm: float) -> int | None:
-        """Tells of step ``step``; where to go on, where the policy wants to go back."""
-        onset = self._ordered(step) if self._fault is not None else self._judged(step, loss, norm)
-        self._executed += 1
-        if onset is None:
-            return None
-        return max((kept for kept in self._snapshots if kept <= onset), default=None)
+    def go_on_after(self, step: int, loss: float, norm: float) -> int:
+        """How many steps of the run are done after this one was: ``step``, or fewer where it went back."""
+        update, rate = float(self._update_norm.measure()), self._optimizer.param_groups[0]["lr"]
+        measured = {LOSS: loss, GRAD_NORM: norm, UPDATE_NORM: update, LEARNING_RATE: rate}
+        wanted = self._decider.target(step, measured)
+        back = max((kept for kept in self._snapshots if wanted is not None and kept <= wanted), default=None)
+        if back is None:
+            return step
+        self._restore(back)
+        self._decider.went_back(step, back)
+        return back
 
-    def go_back(self, step: int) -> None:
+    def _restore(self, step: int) -> None:
         state = copy.deepcopy(self._snapshots[step])
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
+        self._update_norm.restart()
         self._snapshots = {kept: value for kept, value in self._snapshots.items() if kept <= step}
-        self._attempt += 1
 
-    def _ordered(self, step: int) -> int | None:
-        assert self._fault is not None
+
+class Ordered:
+    """By who knows the fault: as soon as it ends, to before it began, once each time it strikes."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self._executed = 0
+
+    def kept(self, step: int) -> None:
+        pass
+
+    def target(self, step: int, values: dict[str, float]) -> int | None:
         onset = self._fault.onset_of_ended(self._executed)
+        self._executed += 1  # onset and executed count from 0
         return None if onset is None else step - (self._executed - onset)
 
-    def _judged(self, step: int, loss: float, norm: float) -> int | None:
-        """The last step before the incident, where the policy wants to go back."""
-        now = self._executed * _STEP_MS
-        values = {LOSS: loss, GRAD_NORM: norm}
-        record = StepRecord(self._attempt, 0, step, now, self._executed, True, True, values)
-        wants = any(event.action == "rollback" for event in self._judge.update(record))
-        incident = self._judge.stage.incident
-        return incident.onset_step - 1 if wants and incident is not None else None
+    def went_back(self, step: int, back: int) -> None:
+        pass

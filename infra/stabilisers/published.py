@@ -18,7 +18,7 @@ CLAIMS: dict[str, str] = {
     "stable-spam": "INT4 130M: 26.4 → 24.33; FP4: 28.9 → 26.31 (2502.17055)",
     "msign": "NanoGPT 5M fails at 30k steps without, not with; throughput −2.4 to −6.7 % (2602.01734)",
     "skip-step": "a default of OLMo-core; no number published",
-    "rollback": "the policy sees loss and gradient norm and weighs going back against waiting",
+    "rollback": "the default policy, told loss, gradient norm, update norm and rate, and free to go back only",
     "rollback-ordered": "PaLM went back some 100 steps and skipped 200 to 500 batches, at some 20 spikes",
 }
 
@@ -59,5 +59,34 @@ RELATED: tuple[Related, ...] = (
         "taken: outliers inside a network are not faults, so no detector here looks at activations and no stabiliser "
         "clips them. Not taken: the gates, a change of the user's architecture, which a guard around the loop must "
         "not make",
+    ),
+    Related(
+        "2509.25087 Scaling with Collapse",
+        "loss curves of models of all sizes, over their share of the run and their final loss, fall onto one; a "
+        "residual against a finished run's curve shows a slow fault early",
+        "taken: `holter compare LOG --reference LOG` (`paper`), after the fact or while a run goes on. Not taken: its "
+        "fitted curve in place of a reference, and early stopping; `watch` does not know a reference, and says nothing",
+    ),
+    Related(
+        "2604.00726 silent data corruption",
+        "an update that would do harm is seen before it is committed, and the step is computed again",
+        "taken: `reflex=SkipExplosions()` leaves an exploding gradient's update out before it reaches the weights, on "
+        "all ranks. Not taken: computing the step again, since forward and backward are the user's",
+    ),
+    Related(
+        "Smol Training Playbook (SmolLM3)",
+        "what went wrong in a run of 11 T tokens, and cures in the order in which they were tried: go back and skip "
+        "data, clip harder, normalise queries and keys",
+        "taken: going back past the data (`rollback` with `skip_range`), `clip_adjust`, and in `holter preflight` "
+        "seeds that are equal on ranks, weight decay on embeddings, and logits with no QK-norm or z-loss. Not taken: "
+        "filters and audits of the data, which are made before training",
+    ),
+    Related(
+        "2503.20263 L4",
+        "finds the failing node and line of a dead job in its logs: templates of log lines that no comparable job that "
+        "succeeded has, a forest over nodes, and distances between iterations",
+        "nothing: it diagnoses after a job is dead and stabilises none, and it reads what all nodes wrote; Holter "
+        "reads metrics, and keeps no text of any node. Without logs of failed jobs none of its figures could be "
+        "checked here",
     ),
 )

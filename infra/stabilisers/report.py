@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +10,7 @@ from rich.table import Table
 from holter.infra.bench.figures import table as figure_table
 from holter.infra.stabilisers.arms import ARMS
 from holter.infra.stabilisers.campaign import Campaign
-from holter.infra.stabilisers.ordering import Recovery, RecoveryResult
+from holter.infra.stabilisers.document import Recoveries, Trials
 from holter.infra.stabilisers.published import CHECKFREE_CLAIM, CLAIMS, RELATED
 from holter.infra.stabilisers.setting import BETA2S, FAULTS, FaultName
 from holter.infra.stabilisers.summary import (
@@ -24,10 +22,7 @@ from holter.infra.stabilisers.summary import (
     recovery_steps,
     remedies,
 )
-from holter.infra.stabilisers.trial import Trial, TrialResult
 
-Trials = Mapping[Trial, TrialResult]
-Recoveries = Mapping[Recovery, RecoveryResult]
 _TITLES: dict[FaultName, str] = {"clean": "clean", "gradient": "grad ×1000", "data": "data", "lr": "lr ×30"}
 
 
@@ -46,24 +41,9 @@ def show(console: Console, campaign: Campaign, trials: Trials, recoveries: Recov
     console.print(_related_table())
 
 
-def as_json(campaign: Campaign, trials: Trials, recoveries: Recoveries) -> dict[str, Any]:
-    """Means and deviations by arm, fault and β2; no number where a run was lost."""
-    found = remedies(recoveries)
-    return {
-        "setting": campaign.setting.described(),
-        "losses": {f"{arm}/{fault}/{beta2:g}": _listed(each) for (arm, fault, beta2), each in losses(trials).items()},
-        "figures": {each.name: {"value": _number(each.value), "met": each.met} for each in figures(trials)},
-        "checkfree": {
-            remedy: {"loss": _listed(each.loss), "jump": _listed(each.jump), "loss_after": _listed(each.loss_after)}
-            for remedy, each in found.items()
-        },
-        "checkfree_order": ordering_verdict(found) if found else None,
-    }
-
-
 def _losses_table(campaign: Campaign, trials: Trials) -> Table:
     shown = Table(title=f"Stabilisers: {campaign.setting.described()}")
-    columns = [(fault, beta2) for beta2 in BETA2S for fault in FAULTS]
+    columns = [(fault, beta2) for beta2 in BETA2S for fault in FAULTS if (fault, beta2) in campaign.cells]
     shown.add_column("stabiliser", no_wrap=True)
     shown.add_column("origin")
     for fault, beta2 in columns:
@@ -115,11 +95,3 @@ def _text(value: Spread) -> str:
     if not math.isfinite(value.mean):
         return "lost"
     return f"{value.mean:.3f}" + (f" ±{value.deviation:.3f}" if math.isfinite(value.deviation) else "")
-
-
-def _listed(value: Spread) -> list[float | None]:
-    return [_number(value.mean), _number(value.deviation)]
-
-
-def _number(value: float) -> float | None:
-    return round(value, 5) if math.isfinite(value) else None

@@ -11,6 +11,19 @@ FaultName = Literal["clean", "gradient", "data", "lr"]
 FAULTS: tuple[FaultName, ...] = get_args(FaultName)
 BETA2S = (0.95, 0.999)
 SEEDS = (0, 1, 2)
+Cell = tuple[FaultName, float]
+"""A fault and a β2: a column of the table."""
+CELLS: tuple[Cell, ...] = (
+    ("clean", 0.999),
+    ("gradient", 0.999),
+    ("clean", 0.95),
+    ("lr", 0.95),
+    ("data", 0.95),
+    ("lr", 0.999),
+    ("gradient", 0.95),
+    ("data", 0.999),
+)
+"""Every fault under every β2, in the order in which they are measured: what has a target comes first."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,8 @@ class Setting:
 
 
 TOY = Setting()
+LONG = Setting(num_steps=1200, context=64, width=64, num_layers=3)
+"""Five times the work of a step and three times as many: there is time to come back from what a burst did."""
 QUICK = Setting(num_steps=30, batch_size=4, context=16, width=16, num_layers=1, num_held_out=2)
 """For a look at whether everything runs; its numbers say nothing."""
 

@@ -15,7 +15,8 @@ from holter.infra.stabilisers.setting import FaultName
 from holter.infra.stabilisers.trial import Trial, TrialResult
 
 TOLERANCE = 0.01
-"""By how much a gradient clipper's final loss may be off its own clean run's after gradients ×1000, in nats."""
+"""In nats: what is smaller is no difference here. By as much a gradient clipper's final loss may be off its own clean
+run's after gradients ×1000, and Clippy's or rollback's above the best after a burst of the learning rate."""
 
 
 class Spread(NamedTuple):
@@ -75,19 +76,22 @@ def figures(trials: Mapping[Trial, TrialResult]) -> list[Figure]:
             error = f" ± {cost.deviation:.4f}" if cost.num_seeds > 1 else ""
             note = f"{cost.mean:+.4f}{error}, mean and deviation of {cost.num_seeds} seeds"
             found.append(Figure(f"gradient_x1000_cost_{arm}", abs(cost.mean), "nats", target, note=note))
-    return found + _best_after_lr_burst(trials)
+    return found + _after_lr_burst(trials)
 
 
-def _best_after_lr_burst(trials: Mapping[Trial, TrialResult]) -> list[Figure]:
-    """The rank of the better of Clippy and rollback among all arms, by final loss over the seeds that all have."""
+def _after_lr_burst(trials: Mapping[Trial, TrialResult]) -> list[Figure]:
+    """By how much the better of Clippy and rollback ends above the best arm, over the seeds that all have."""
     ended = {trial: result for trial, result in trials.items() if (trial.fault, trial.beta2) == ("lr", 0.95)}
     shared = set[int].intersection(*(_seeds(ended, arm) for arm in {trial.arm for trial in ended})) if ended else set()
     of_shared = {trial: result for trial, result in ended.items() if trial.seed in shared}
     means = {key[0]: value.mean for key, value in losses(of_shared).items()}
     ranked = sorted(means, key=means.__getitem__)
-    named = [ranked.index(arm) + 1 for arm in ("clippy", "rollback", "rollback-ordered") if arm in means]
-    note = "best first: " + ", ".join(ARMS[arm].label for arm in ranked[:3])
-    return [Figure("lr_burst_rank_of_clippy_or_rollback", float(min(named)), "", 1.0, note=note)] if named else []
+    named = [means[arm] for arm in ("clippy", "rollback") if arm in means]
+    if not named or not math.isfinite(means[ranked[0]]):
+        return []
+    note = "below it no difference shows; best first: " + ", ".join(ARMS[arm].label for arm in ranked[:4])
+    above = min(named) - means[ranked[0]]
+    return [Figure("lr_burst_clippy_or_rollback_above_best", above, "nats", TOLERANCE, note=note)]
 
 
 def _seeds(trials: Iterable[Trial], arm: str) -> set[int]:

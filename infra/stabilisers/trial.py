@@ -13,7 +13,8 @@ from holter.infra.demo.corpus import Batch, Batches, read_corpus
 from holter.infra.demo.model import Gpt
 from holter.infra.stabilisers.arms import ARMS
 from holter.infra.stabilisers.faults import Fault
-from holter.infra.stabilisers.going_back import GoingBack
+from holter.infra.stabilisers.going_back import Decider, GoingBack, Ordered
+from holter.infra.stabilisers.policy_run import ByPolicy
 from holter.infra.stabilisers.setting import FaultName, Setting
 from holter.producers.torch.clip import Clipper, GlobalGC
 from holter.producers.torch.optim import SkipStep
@@ -87,8 +88,7 @@ class _Training:
         self._parameters = list(self._model.parameters())
         self._optimizer = arm.optimizer(self._model, setting, trial.beta2)
         self._clipper: Clipper = arm.make_clipper(self._model) or GlobalGC(math.inf)
-        order = self.fault if trial.arm == "rollback-ordered" else None
-        self._going_back = GoingBack(self._model, self._optimizer, order) if arm.kind == "going back" else None
+        self._going_back = self._who_goes_back(trial.arm) if arm.kind == "going back" else None
         self._batches = Batches(read_corpus(), trial.seed, setting.batch_size, setting.context, unhurt)
         self.losses: list[float] = []
 
@@ -105,7 +105,7 @@ class _Training:
                 self._going_back.keep_if_due(step)
             loss, norm = self._take(step, next(batches))
             self.losses.append(loss)
-            step = self._next(step, loss, norm)
+            step = step + 1 if self._going_back is None else self._going_back.go_on_after(step + 1, loss, norm)
 
     @torch.no_grad()
     def held_out_loss(self) -> float:
@@ -126,13 +126,9 @@ class _Training:
         self._optimizer.zero_grad(set_to_none=True)
         return loss.item(), report.norm_before.item()
 
-    def _next(self, step: int, loss: float, norm: float) -> int:
-        back = None if self._going_back is None else self._going_back.step_to_return_to(step, loss, norm)
-        if back is None:
-            return step + 1
-        assert self._going_back is not None
-        self._going_back.go_back(back)
-        return back
+    def _who_goes_back(self, arm: str) -> GoingBack:
+        decider: Decider = Ordered(self.fault) if arm == "rollback-ordered" else ByPolicy()
+        return GoingBack(self._model, self._optimizer, decider)
 
     def _set_rate(self, step: int, executed: int) -> None:
         rate = cosine(step, self._setting) * self.fault.rate_factor(executed)

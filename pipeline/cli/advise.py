@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from holter.infra.stabilisers.measured import MEASURED
 from holter.pipeline.cli.advise_quotes import Document, NoTable, claim, measured, measured_of, wording
 from holter.pipeline.cli.sql import default_dsn, explain
 from holter.pipeline.core.advise.needs import Family, History, Needs, Use, history_of, parameters_of
@@ -71,8 +72,13 @@ def advise(
     nonfinite: Annotated[int, typer.Option(min=0, help="NaN and infinite values.")] = 0,
     lost: Annotated[int, typer.Option(min=0, help="Of all these, those that did not heal.")] = 0,
     table: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What `make stabilisers ARGS=--json` printed.")
-    ] = None,
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="What `make stabilisers ARGS=--json` printed, to be quoted.",
+            show_default="the one that comes with Holter",
+        ),
+    ] = MEASURED,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     dsn: Annotated[
         str | None, typer.Option(envvar=DSN_VARIABLE, help="The store; by default the one that `holter up` started.")
@@ -81,8 +87,8 @@ def advise(
     """Say which stabilisers a job should begin with: by its use, its size, what has happened, and its cost.
 
     What has happened comes from the store, or from --steps and the numbers of
-    incidents in them. Numbers are quoted from the trials that `make
-    stabilisers` measured here; what its authors claim is said to be a claim.
+    incidents in them. Numbers are quoted from the table that `make
+    stabilisers` measured; what its authors claim is said to be a claim.
 
     Example: holter advise --parameters 7B --steps 20000 --gradient 12 --usd-per-month 8000
     """
@@ -102,12 +108,12 @@ def advise(
     except StoreError as error:
         typer.echo(f"holter advise: {explain(error)}", err=True)
         raise typer.Exit(2) from None
-    document, missing = _table(table)
+    document = _table(table)
     advice = select(needs, history)
     if as_json:
         typer.echo(json.dumps(as_document(advice, history, document)))
     else:
-        print_advice(Console(), advice, document, missing)
+        print_advice(Console(), advice, document)
 
 
 def _from_numbers(steps: int | None, numbers: Sequence[int]) -> History | None:
@@ -118,13 +124,11 @@ def _from_numbers(steps: int | None, numbers: Sequence[int]) -> History | None:
     return History(steps, *numbers)
 
 
-def _table(path: Path | None) -> tuple[Document | None, str]:
+def _table(path: Path) -> Document:
     try:
-        return measured(path), ""
+        return measured(path)
     except NoTable as error:
-        if path is not None:
-            raise typer.BadParameter(str(error), param_hint="--table") from None
-        return None, str(error)
+        raise typer.BadParameter(str(error), param_hint="--table") from None
 
 
 def _from_store(of_run: str, dsn: str | None) -> History:
@@ -154,29 +158,29 @@ def _ask(dsn: Dsn, query: str, names: dict[str, str]) -> Sequence[Sequence[Any]]
         client.close()
 
 
-def as_document(advice: Advice, history: History | None, document: Document | None) -> dict[str, Any]:
+def as_document(advice: Advice, history: History | None, document: Document) -> dict[str, Any]:
     return {
         "path": [{"question": question, "answer": answer} for question, answer in advice.path],
         "advised": [_described(pick, document) for pick in advice.picks],
         "not_for_this_job": [{"name": pick.stabiliser.name, "why": pick.why} for pick in advice.against],
         "history": None if history is None else asdict(history),
-        "measured_setting": None if document is None else document.get("setting"),
+        "measured_setting": document.get("setting"),
     }
 
 
-def _described(pick: Pick, document: Document | None) -> dict[str, Any]:
+def _described(pick: Pick, document: Document) -> dict[str, Any]:
     stabiliser = pick.stabiliser
     return {
         "name": stabiliser.name,
         "why": pick.why,
         "how": stabiliser.how,
         "limits": stabiliser.limits,
-        "measured": measured_of(document, stabiliser.arm) if document and stabiliser.arm else {},
+        "measured": measured_of(document, stabiliser.arm),
         "claimed": claim(stabiliser),
     }
 
 
-def print_advice(console: Console, advice: Advice, document: Document | None, missing: str) -> None:
+def print_advice(console: Console, advice: Advice, document: Document) -> None:
     for question, answer in advice.path:
         console.print(Text.assemble((f"{question} ", "dim"), answer))
     for pick in advice.picks:
@@ -189,25 +193,22 @@ def print_advice(console: Console, advice: Advice, document: Document | None, mi
     for pick in advice.against:
         console.print(Text.assemble(("not ", "yellow"), pick.stabiliser.name, f": {pick.why}"))
     console.print()
-    console.print(Text(_source(advice, document, missing), "dim"))
+    console.print(Text(_source(advice, document), "dim"))
 
 
-def _source(advice: Advice, document: Document | None, missing: str) -> str:
+def _source(advice: Advice, document: Document) -> str:
     """Of the measured numbers that were quoted."""
-    if document is None:
-        return missing
     if any(measured_of(document, pick.stabiliser.arm) for pick in advice.picks):
-        return f"measured: {document.get('setting', '')}"
-    return "none of these was measured here: make stabilisers"
+        return f"measured by make stabilisers: {document.get('setting', '')}"
+    return "none of these is in the measured table"
 
 
-def _lines(pick: Pick, document: Document | None) -> list[tuple[str, str]]:
+def _lines(pick: Pick, document: Document) -> list[tuple[str, str]]:
     stabiliser = pick.stabiliser
-    shown = wording(document, stabiliser.arm) if document and stabiliser.arm else ""
     lines = [
         ("how", stabiliser.how),
         ("know", stabiliser.limits),
-        ("measured", shown),
+        ("measured", wording(document, stabiliser.arm)),
         ("its authors claim", claim(stabiliser)),
     ]
     return [(label, text) for label, text in lines if text]

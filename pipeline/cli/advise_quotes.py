@@ -1,4 +1,4 @@
-"""Numbers that stand behind an advice: measured ones from the kept trials of ``make stabilisers``, or none."""
+"""Numbers that stand behind an advice: of the table that comes with Holter, or of one that was measured since."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holter.infra.stabilisers.measured import MEASURED
 from holter.infra.stabilisers.published import CHECKFREE_CLAIM, CLAIMS
 from holter.pipeline.core.advise.stabilisers import CHECKFREE, ROLLBACK, Stabiliser
 
-DEFAULT_FOLDER = Path(".holter/stabilisers")
-_FAULTS = {"clean": "clean", "gradient": "gradient ×1000", "data": "bad data", "lr": "learning rate ×30"}
+_FAULTS = {"clean": "no fault", "gradient": "gradient ×1000", "data": "bad data", "lr": "learning rate ×30"}
 Document = Mapping[str, Any]
 
 
 class NoTable(Exception):
-    """There is nothing measured that could be quoted."""
+    """The file is no table that could be quoted."""
 
 
-def measured(path: Path | None) -> Document:
-    """The document that ``make stabilisers ARGS=--json`` ends with: of a file, else of the trials kept here.
+def measured(path: Path = MEASURED) -> Document:
+    """The document that ``make stabilisers ARGS=--json`` ends with, the last line of a file.
 
     Raises:
         NoTable: there is none.
     """
-    if path is None:
-        return _kept(DEFAULT_FOLDER)
     try:
         lines = path.read_text(encoding="utf-8").strip().splitlines()
         document = json.loads(lines[-1])
@@ -35,23 +33,6 @@ def measured(path: Path | None) -> Document:
     except (OSError, ValueError, IndexError) as error:
         raise NoTable(f"{path}: {error}") from error
     raise NoTable(f"{path} is no result of `make stabilisers ARGS=--json`")
-
-
-def _kept(folder: Path) -> Document:
-    nothing = "nothing was measured here: make stabilisers"
-    if not folder.is_dir():
-        raise NoTable(nothing)
-    try:
-        from holter.infra.stabilisers.campaign import Campaign, Results
-        from holter.infra.stabilisers.report import as_json
-    except ImportError as error:
-        raise NoTable(f"the kept trials cannot be read: {error}") from error
-    campaign = Campaign()
-    results = Results(folder, campaign)
-    document = as_json(campaign, results.trials(), results.recoveries())
-    if not document["losses"]:
-        raise NoTable(nothing)
-    return document
 
 
 def measured_of(document: Document, arm: str) -> dict[str, list[float | None]]:

@@ -7,6 +7,7 @@ import typer
 from holter.pipeline.cli import (
     advise,
     bad_batches,
+    compare,
     control,
     fit,
     follow,
@@ -38,6 +39,7 @@ app.command()(follow.follow)
 app.command()(migrate.migrate)
 app.command()(preflight.preflight)
 app.command()(replay.replay)
+app.command()(compare.compare)
 app.command()(sync.sync)
 app.command()(schema.schema)
 app.command()(control.hold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holter.pipeline.cli import advise as command
+from holter.pipeline.cli.advise_quotes import measured, wording
 from holter.pipeline.cli.main import app
+from holter.pipeline.core.advise import stabilisers
+from holter.pipeline.core.advise.stabilisers import Stabiliser
 
 TABLE = {
     "setting": "a toy",
@@ -40,25 +44,37 @@ def test_measured_numbers_are_quoted_beside_claims() -> None:
     assert "What has happened? 3 exploding gradients in 20,000 steps" in done.output
     assert "measured: final loss 1.919 ±0.004 (unclipped 2.214) after gradient ×1000, β2 0.999" in done.output
     assert "its authors claim: test loss 2.33 → 2.18" in done.output
-    assert "measured: a toy" in done.output
+    assert "measured by make stabilisers: a toy" in done.output
 
 
 def test_a_table_without_the_advised_ones_is_said_so() -> None:
     done = holter_advise("--parameters", "7B", "--table", "table.txt")
-    assert "none of these was measured here: make stabilisers" in done.output
+    assert "none of these is in the measured table" in done.output
     assert "final loss" not in done.output
 
 
-def test_no_number_is_made_up_where_nothing_was_measured() -> None:
+@pytest.mark.parametrize("stabiliser", [each for each in vars(stabilisers).values() if isinstance(each, Stabiliser)])
+def test_what_is_quoted_is_what_the_table_that_comes_with_holter_says(stabiliser: Stabiliser) -> None:
+    losses = measured()["losses"]
+    own = {key: mean for key, (mean, _) in losses.items() if key.split("/")[0] == stabiliser.arm}
+    assert bool(own) == bool(stabiliser.arm)
+    said = wording(measured(), stabiliser.arm)
+    quoted = [float(number) for number in re.findall(r"(\d\.\d{3}) ±", said)]
+    unclipped = [float(number) for number in re.findall(r"unclipped (\d\.\d{3})", said)]
+    assert quoted == [round(mean, 3) for mean in own.values()]
+    assert unclipped == [round(losses[f"none/{key.partition('/')[2]}"][0], 3) for key in own]
+
+
+def test_without_another_table_that_one_is_quoted() -> None:
     done = holter_advise("--use", "prototype")
-    assert "nothing was measured here: make stabilisers" in done.output
-    assert "final loss" not in done.output
+    assert wording(measured(), "globalgc") in " ".join(done.output.split())
+    assert measured()["setting"] in done.output
 
 
 def test_json_is_one_object() -> None:
     document = json.loads(holter_advise("--table", "table.txt", "--json").stdout)
     assert [each["name"] for each in document["advised"]] == ["GlobalGC"]
-    assert document["advised"][0]["measured"] == {"clean, β2 0.95": [None, None]}
+    assert document["advised"][0]["measured"] == {"no fault, β2 0.95": [None, None]}
     assert document["history"] is None
     assert document["measured_setting"] == "a toy"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from holter.infra.stabilisers.cost import QUICK_COST, TARGETS, measure, ratios
+from holter.infra.stabilisers.cost import QUICK_COST, TARGETS, Timed, measure, update_ratios, whole_ratios
 
 pytestmark = pytest.mark.torch
 
 
-def test_a_rare_restoration_counts_by_its_share_of_the_steps() -> None:
-    assert ratios("msign", [3.0, 3.0], [{"plain": 1.0}, {"plain": 1.0, "msign": 5.0}]) == pytest.approx([1.01])
+def test_a_step_is_held_against_the_plain_ones_of_its_own_round() -> None:
+    fast = {"plain": [Timed(2.0, 0.5)], "agc": [Timed(2.2, 0.6)]}
+    slow = {"plain": [Timed(8.0, 2.0)], "agc": [Timed(8.8, 2.4)]}
+    assert whole_ratios([fast, slow, {"plain": [Timed(1.0, 1.0)]}], "agc") == pytest.approx([1.1, 1.1])
+    assert update_ratios([fast, slow], "agc") == pytest.approx([1.05, 1.05])
 
 
 @pytest.mark.services
