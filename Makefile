@@ -11,10 +11,12 @@ PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
 OUTSIDE := services or flink or network or frameworks
+DOCTESTS = $(sort $(shell grep -rl --include='*.py' '^ *>>> ' $(filter-out jobs,$(PACKAGES))))
 RANKS := tests/producers/torch
-LOOPS := tests/producers tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
+LOOPS := tests/producers
+CAMPAIGNS := tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
 
-.PHONY: help setup demo test unit integration ranks loops check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
+.PHONY: help setup demo test unit integration ranks loops campaigns check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,26 +38,30 @@ $(JARS): jobs/java/pom.xml $(wildcard jobs/java/src/main/java/io/holter/*.java) 
 demo: setup ## A live run hurt, noticed and healed through Kafka, Flink and ClickHouse (ARGS="--fault lr-burst|bad-data|nan --json")
 	@$(BIN)/python -m holter.infra.demo $(ARGS)
 
-test: setup check unit ## All tests: unit, several processes, jobs on a local Flink, real broker and store, one live rescue
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line integration ranks loops
+# The longest first, so that the two that run at a time end together.
+test: setup unit ## Lint, types and all tests: unit, several processes, jobs on a local Flink, real broker and store, live rescues
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line integration loops ranks campaigns check
 
 # The tests start hundreds of processes, which without bytecode would each compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Small tensors, and several tests at once: threads would only wait for each other.
-unit integration ranks loops: export OMP_NUM_THREADS := 1
+unit integration ranks loops campaigns: export OMP_NUM_THREADS := 1
 
-unit: setup ## Only the tests that need no service (a minute)
-	@$(BIN)/python -m pytest --doctest-modules schemas pipeline producers infra tests $(addprefix --ignore=producers/,integrations examples) -m "not ($(OUTSIDE))" --numprocesses=logical --maxprocesses=8 --dist=worksteal $(ARGS)
+unit: setup ## Only the tests that need no service
+	@$(BIN)/python -m pytest --doctest-modules $(filter-out producers/integrations/% producers/examples/%,$(DOCTESTS)) tests -m "not ($(OUTSIDE))" --numprocesses=logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
-	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS)) -m "$(OUTSIDE)" $(ARGS)
+	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS) $(CAMPAIGNS)) -m "$(OUTSIDE)" $(ARGS)
 
 ranks: setup ## Only the tests that train with torch alone: several ranks, checkpoints, a lost stage
 	@$(BIN)/python -m pytest $(RANKS) -m "$(OUTSIDE)" $(ARGS)
 
-loops: setup ## Only the tests that train with other frameworks, the examples, and the rescue matrix in small
+loops: setup ## Only the tests that train with other frameworks, and the examples
 	@$(BIN)/python -m pytest $(LOOPS) --ignore=$(RANKS) -m "$(OUTSIDE)" $(ARGS)
+
+campaigns: setup ## Only the rescue matrix, the acceptance figures and the stabilisers, in small
+	@$(BIN)/python -m pytest $(CAMPAIGNS) -m "$(OUTSIDE)" $(ARGS)
 
 check: setup ## Lint, format and types, changing nothing
 	@$(BIN)/ruff check .

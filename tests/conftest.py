@@ -1,6 +1,7 @@
 """Tests cannot reach a service unless a marker says so, even where the code under test swallows the error.
 
-Properties are tried on few examples, fresh ones in each run; ``--hypothesis-profile=thorough`` tries many.
+Properties are tried on few examples, the same ones in each run of the same code, so that what fails is what changed;
+``--hypothesis-profile=thorough`` tries many, fresh ones each time.
 """
 
 from __future__ import annotations
@@ -16,16 +17,23 @@ from typing import Any
 
 import pytest
 import typer.testing
-from hypothesis import settings
+import urllib3.util.connection  # noqa: F401  (it looks for IPv6 by binding, once: no test must be the first)
+from hypothesis import HealthCheck, settings
 from typer.main import get_command
 
+from holter.infra.jars import Jars, find_jars
+from tests.jobs.local_broker import running_broker
+
 OPEN = ("network", "services", "flink")
+OUTSIDE = r"\bmark\.(?:network|services|flink|frameworks)\b"
+"""What the Makefile's targets leave out of the unit tests."""
 
 collect_ignore = ["producers/integrations/hello"]
 """Programs of their own, which train when they are imported."""
 
-settings.register_profile("quick", max_examples=30, deadline=None)
-settings.register_profile("thorough", max_examples=1000, deadline=None)
+UNTIMED: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=25, derandomize=True, **UNTIMED)
+settings.register_profile("thorough", max_examples=1000, **UNTIMED)
 settings.load_profile("quick")
 
 
@@ -34,12 +42,26 @@ typer.testing._get_command = functools.cache(get_command)  # type: ignore[attr-d
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A module whose tests are all deselected is not imported either: Keras or Transformers alone take seconds."""
-    expression = config.option.markexpr
-    if not (expression.startswith("not") and "frameworks" in expression and collection_path.name.startswith("test_")):
+    """A module without a test to run is not imported either: torch, Keras or Transformers alone take seconds."""
+    if collection_path.suffix != ".py":
         return None
-    whole_module = re.search(r"^pytestmark = .*\bmark\.frameworks\b", collection_path.read_text(), re.MULTILINE)
-    return True if whole_module else None
+    text, expression = collection_path.read_text(), str(config.option.markexpr)
+    if not collection_path.name.startswith("test_"):
+        return None if ">>> " in text else True
+    if expression.startswith("not ("):
+        return True if re.search(rf"^pytestmark = .*{OUTSIDE}", text, re.MULTILINE) else None
+    if expression.startswith("services or "):
+        return None if re.search(OUTSIDE, text) else True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Who needs the whole stack comes last, and at the very end who takes it down: meanwhile it costs nothing."""
+
+    def turn(item: pytest.Item) -> int:
+        return ("stack" in getattr(item, "fixturenames", ())) + (item.path.name == "test_stack.py")
+
+    items.sort(key=turn)
 
 
 def pytest_collection_finish() -> None:
@@ -65,6 +87,20 @@ def no_sockets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     yield
     assert not tried, f"sockets were opened without the marker `network`: {tried}"
+
+
+@pytest.fixture(scope="session")
+def jars(tmp_path_factory: pytest.TempPathFactory) -> Jars:
+    found = find_jars()
+    found.build(os.environ, tmp_path_factory.mktemp("maven") / "maven.log")
+    return found
+
+
+@pytest.fixture(scope="session")
+def bootstrap(jars: Jars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of its own: whoever uses it takes names or a prefix that nobody else has."""
+    with running_broker(jars.kafka, tmp_path_factory.mktemp("kafka")) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

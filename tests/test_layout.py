@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ ONLY_IN = {
     "lightning": FRAMEWORKS,
     "accelerate": FRAMEWORKS,
     "deepspeed": FRAMEWORKS,
+    "megatron": FRAMEWORKS,
     "jax": FRAMEWORKS,
     "keras": FRAMEWORKS,
     "pyflink": ("holter.jobs",),
@@ -92,28 +94,50 @@ def within(name: str, parts: tuple[str, ...]) -> bool:
     return any(name == part or name.startswith(part + ".") for part in parts)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_follow_the_layers(module: str) -> None:
-    part = part_of(module)
-    if part is None:
-        return
-    found = imports(MODULES[module], module)
-    foreign = {name for name in found if within(name, ("holter",)) and not within(name, ALLOWED[part])}
-    assert not foreign, f"{module} must not import {foreign}"
-    for library, places in ONLY_IN.items():
-        if any(within(name, (library,)) for name in found):
-            assert within(module, places), f"{library} is imported in {module}"
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """What each module imports."""
+    return {module: imports(path, module) for module, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if within(name, tuple(OUTSIDE))])
-def test_the_core_is_pure(module: str) -> None:
-    part = part_of(module)
-    assert part is not None
-    tops = {name.partition(".")[0] for name in imports(MODULES[module], module)}
-    foreign = tops - set(sys.stdlib_module_names) - OUTSIDE[part] - {"holter"}
-    assert not foreign
-    if part == "holter.pipeline.core":
-        assert not tops & IMPURE
+def test_imports_follow_the_layers(imported: dict[str, set[str]]) -> None:
+    foreign = [
+        f"{module} imports {name}"
+        for module, found in imported.items()
+        for name in found
+        if (part := part_of(module)) and within(name, ("holter",)) and not within(name, ALLOWED[part])
+    ]
+    assert foreign == []
+
+
+def test_libraries_are_imported_only_where_they_belong(imported: dict[str, set[str]]) -> None:
+    misplaced = [
+        f"{module} imports {name}"
+        for module, found in imported.items()
+        for name in found
+        for library, places in ONLY_IN.items()
+        if part_of(module) and within(name, (library,)) and not within(module, places)
+    ]
+    assert misplaced == []
+
+
+def test_the_core_is_pure(imported: dict[str, set[str]]) -> None:
+    impure = []
+    for module, found in imported.items():
+        part = part_of(module)
+        if part in OUTSIDE:
+            tops = {name.partition(".")[0] for name in found}
+            foreign = tops - set(sys.stdlib_module_names) - OUTSIDE[part] - {"holter"}
+            foreign |= tops & IMPURE if part == "holter.pipeline.core" else set()
+            impure += [f"{module} imports {name}" for name in foreign]
+    assert impure == []
+
+
+def test_every_module_can_be_imported() -> None:
+    elsewhere = ("holter.jobs", "holter.producers.integrations", "holter.producers.examples")
+    for module in MODULES:
+        if not within(module, elsewhere) and not module.endswith("__main__"):
+            importlib.import_module(module)
 
 
 def test_every_package_is_installed() -> None:

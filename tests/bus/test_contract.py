@@ -10,7 +10,7 @@ from holter.pipeline.bus import Bus, BusError, Message, Reader
 from holter.pipeline.bus.memory import MemoryBus
 from holter.schemas.topics import CONTROL, HOLDS, TELEMETRY
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 class Clock:

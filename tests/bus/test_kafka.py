@@ -11,7 +11,7 @@ from holter.pipeline.bus.kafka import KafkaBus
 from holter.pipeline.bus.pipe import PipeBus
 from holter.pipeline.bus.settings import KafkaSettings, kafka_settings_from_env
 from holter.schemas.topics import TELEMETRY
-from tests.bus.test_contract import BusContract
+from tests.bus.test_contract import DEADLINE_SECONDS, BusContract
 
 NOBODY = KafkaSettings("127.0.0.1:9", client={"bootstrap_timeout_ms": 500})
 
@@ -38,16 +38,16 @@ class TestPipeBus(BusContract):
         publisher, reader = bus.publisher("publisher"), bus.reader([TELEMETRY], "latest", "reader")
         assert bus._child is not None
         bus._child._process.kill()
-        bus._child._process.wait(10.0)
+        bus._child._process.wait(DEADLINE_SECONDS)
         with pytest.raises(BusError, match="gone") as caught:
-            reader.poll(10.0)
+            reader.poll(DEADLINE_SECONDS)
         assert caught.value.retriable
         with pytest.raises(BusError, match="gone"):
             publisher.publish(TELEMETRY, b"killed/1", b"x")
         again = bus.publisher("publisher")
         again.publish(TELEMETRY, b"killed/1", b"x")
-        assert again.flush(10.0)
-        again.close(5.0)
+        assert again.flush(DEADLINE_SECONDS)
+        again.close(DEADLINE_SECONDS)
 
 
 @pytest.mark.network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,14 +17,14 @@ from holter.pipeline.store.client import connect
 from holter.pipeline.store.dsn import parse_dsn
 
 STEPS, FAULT_AT = 300, 200
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 
 
 @pytest.mark.services
 @pytest.mark.torch
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_a_burst_of_the_learning_rate_is_rolled_back(stack: Any, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     run = f"rescue-{time.time_ns()}"
     command = [sys.executable, "-m", "holter.infra.demo.train", "--arm", "guarded", "--run-name", run,
                "--checkpoints", str(tmp_path), "--num-steps", str(STEPS), "--fault-at", str(FAULT_AT)]  # fmt: skip

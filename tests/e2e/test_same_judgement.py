@@ -21,7 +21,7 @@ from tests.core.test_run_operator import calm_rows
 from tests.telemetry import ALL_EFFECTS, Trainer
 
 OUTPUTS = (WINDOWS, SIGNALS, DECISIONS, CONTROL, DLQ)
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 
 
 def night(trainer: Trainer) -> list[bytes]:

@@ -15,7 +15,7 @@ def test_each_runs_once_after_what_it_needs() -> None:
 
 
 def test_what_does_not_depend_on_one_another_runs_at_the_same_time() -> None:
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
     errors = run_in_order({"a": (), "b": ()}, lambda _: _wait(together))
     assert errors == {}
 

@@ -15,10 +15,10 @@ from holter.infra.process import ProcessIdentity
 pytestmark = pytest.mark.services
 
 _STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 )
-_PARENT = "import subprocess, time; subprocess.Popen(['sleep', '60']); print('up', flush=True); time.sleep(60)"
-_DEADLINE_SECONDS = 10.0
+_PARENT = "import subprocess, time; subprocess.Popen(['sleep', '600']); print('up', flush=True); time.sleep(600)"
+_DEADLINE_SECONDS = 60.0
 
 
 @pytest.fixture

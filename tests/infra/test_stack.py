@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,7 +22,7 @@ from holter.infra.stack import Stack
 from holter.infra.state import StackState
 from holter.pipeline.cli.main import app
 
-pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(480)]
 
 _DAEMONS = ["kafka", "jobmanager", "taskmanager", "store", "loader"]
 
@@ -49,18 +50,16 @@ class LiveStack:
         record = self.state().processes[name]
         identity = process.ProcessIdentity(record.pid, record.created)
         process.kill(identity)
-        assert process.wait_until_gone(identity, deadline_seconds=10)
+        assert process.wait_until_gone(identity, deadline_seconds=60)
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStack]:
-    live = LiveStack(tmp_path_factory.mktemp("stack"))
-    try:
-        live.up()
-        yield live
-    finally:
-        live().down()
-        assert process.strays(live.home) == []
+def stack(stack: Any) -> Iterator[LiveStack]:
+    """That of the session, after everybody else."""
+    live = LiveStack(stack.home)
+    yield live
+    live().down()
+    assert process.strays(live.home) == []
 
 
 @pytest.fixture
@@ -90,7 +89,8 @@ def test_status_prints_a_dsn_and_an_example_that_works(stack: LiveStack) -> None
     example = re.findall(r"^(?:import|store).*$", shown.stdout, re.MULTILINE)[-3:]
     namespace: dict[str, object] = {}
     exec("\n".join([*example[:2], f"rows = {example[2]}"]), namespace)
-    assert namespace["rows"] == []
+    listed = json.loads(run_cli("sql", "SELECT run FROM runs", "--json", HOLTER_HOME=str(stack.home)).stdout)
+    assert len(namespace["rows"]) == len(listed)  # type: ignore[arg-type]
 
 
 def test_what_was_killed_is_mended_and_nothing_else(stack: LiveStack) -> None:

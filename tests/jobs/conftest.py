@@ -3,28 +3,13 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holter.infra.jars import Jars, find_jars
-from tests.jobs.local_broker import running_broker
+from holter.infra.jars import Jars
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def jars(tmp_path_factory: pytest.TempPathFactory) -> Jars:
-    found = find_jars()
-    found.build(os.environ, tmp_path_factory.mktemp("maven") / "maven.log")
-    return found
-
-
-@pytest.fixture(scope="session")
-def bootstrap(jars: Jars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_broker(jars.kafka, tmp_path_factory.mktemp("kafka")) as address:
-        yield address
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-START_SECONDS = 40
+from tests.ports import free_port
+
+START_SECONDS = 120
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 
 _PROPERTIES = """\
@@ -33,12 +35,6 @@ auto.create.topics.enable=false
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def running_broker(jars: Path, folder: Path) -> Iterator[str]:
     """Yields the bootstrap address; the broker is gone when the block ends."""
@@ -58,10 +54,10 @@ def running_broker(jars: Path, folder: Path) -> Iterator[str]:
 
 
 def _java(jars: Path, *arguments: str, output: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    memory = ["-Xmx256m", "-Xms128m", "-XX:+UseSerialGC"]
+    options = ["-Xmx256m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
-    return subprocess.Popen([java, *memory, "-cp", f"{jars}/*", *arguments], stdout=output, stderr=subprocess.STDOUT)
+    return subprocess.Popen([java, *options, "-cp", f"{jars}/*", *arguments], stdout=output, stderr=subprocess.STDOUT)
 
 
 def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

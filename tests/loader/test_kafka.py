@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from holter.infra.jars import find_jars
 from holter.infra.topics import create_topics, plan_topics
 from holter.pipeline.bus import BusError
 from holter.pipeline.bus.kafka import KafkaBus
@@ -24,7 +23,6 @@ from holter.pipeline.store.dsn import DSN_VARIABLE
 from holter.schemas import encode
 from holter.schemas.telemetry import MetricBatch, SparseColumn, pack_floats, pack_ints
 from holter.schemas.topics import TELEMETRY
-from tests.jobs.local_broker import running_broker
 from tests.store.embedded import EmbeddedStore
 
 pytestmark = pytest.mark.services
@@ -32,13 +30,10 @@ NUM_STEPS = 3000
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
-    jars = find_jars()
-    jars.build(os.environ, tmp_path_factory.mktemp("maven") / "maven.log")
-    with running_broker(jars.kafka, tmp_path_factory.mktemp("kafka")) as bootstrap:
-        settings = KafkaSettings(bootstrap, "team")
-        create_topics(settings, plan_topics(settings))
-        yield settings
+def kafka(bootstrap: str) -> KafkaSettings:
+    settings = KafkaSettings(bootstrap, "team")
+    create_topics(settings, plan_topics(settings))
+    return settings
 
 
 class LoaderProcess:

@@ -47,6 +47,7 @@ from holter.schemas.telemetry import (
 )
 from holter.schemas.topics import BY_NAME, CONTROL, DECISIONS, HOLDS, SIGNALS, TELEMETRY, Topic
 from tests.loader.memory_log import START_MS, LogConsumer, MemoryLog, no_publisher
+from tests.ports import free_port
 from tests.schemas.examples import RECORDS
 from tests.store.embedded import EmbeddedStore
 
@@ -102,7 +103,7 @@ def test_a_kill_between_insert_and_commit_and_another_batch_size_count_nothing_t
 @pytest.fixture
 def own_store(tmp_path: Path) -> Iterator[EmbeddedStore]:
     embedded = EmbeddedStore(tmp_path)
-    embedded.start()
+    embedded.start(free_port())
     yield embedded
     embedded.close()
 

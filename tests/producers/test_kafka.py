@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from holter import producers
-from holter.infra.jars import find_jars
+from holter.infra.jars import Jars
 from holter.infra.topics import create_topics, plan_topics
 from holter.pipeline.bus import Publisher, Reader
 from holter.pipeline.bus.kafka import KafkaBus
@@ -29,19 +29,20 @@ PERMISSIONS = Permissions(frozenset({"lr_factor"}), frozenset({"lr_factor"}))
 KEY = b"tests/run"
 
 
-@pytest.fixture(scope="module")
-def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = find_jars()
-    found.build(os.environ, tmp_path_factory.mktemp("maven") / "maven.log")
-    return found.kafka
+class MortalBroker:
+    """A broker that the last test here ends."""
 
-
-@pytest.fixture
-def bootstrap(jars: Path, tmp_path: Path) -> Iterator[str]:
-    with running_broker(jars, tmp_path) as address:
-        settings = KafkaSettings(address)
+    def __init__(self, running: ExitStack, jars: Jars, folder: Path) -> None:
+        self.address = running.enter_context(running_broker(jars.kafka, folder))
+        self.end = running.close
+        settings = KafkaSettings(self.address)
         create_topics(settings, plan_topics(settings))
-        yield address
+
+
+@pytest.fixture(scope="module")
+def mortal(jars: Jars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MortalBroker]:
+    with ExitStack() as running:
+        yield MortalBroker(running, jars, tmp_path_factory.mktemp("mortal"))
 
 
 def start(bootstrap: str) -> Run:
@@ -68,8 +69,8 @@ class Broker:
         self.publisher.close(1.0)
 
 
-def test_metrics_go_out_and_a_signed_action_comes_back(bootstrap: str) -> None:
-    run, broker = start(bootstrap), Broker(bootstrap)
+def test_metrics_go_out_and_a_signed_action_comes_back(mortal: MortalBroker) -> None:
+    run, broker = start(mortal.address), Broker(mortal.address)
     for step in range(100):
         run.log({"train/loss": float(step)}, step, commit=True)
     action = FakeWatch().action([LrFactor(0.5)], attempt=7)
@@ -88,13 +89,11 @@ def test_metrics_go_out_and_a_signed_action_comes_back(bootstrap: str) -> None:
     broker.close()
 
 
-def test_a_broker_that_goes_away_changes_nothing(jars: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with running_broker(jars, tmp_path) as bootstrap:
-        settings = KafkaSettings(bootstrap)
-        create_topics(settings, plan_topics(settings))
-        run = start(bootstrap)
-        run.log({"train/loss": 0.0}, 0, commit=True)
-        await_(lambda: run.stats()["num_sent"] >= 2, "the first records")
+def test_a_broker_that_goes_away_changes_nothing(mortal: MortalBroker, caplog: pytest.LogCaptureFixture) -> None:
+    run = start(mortal.address)
+    run.log({"train/loss": 0.0}, 0, commit=True)
+    await_(lambda: run.stats()["num_sent"] >= 2, "the first records")
+    mortal.end()
     for step in range(1, 50_000):
         run.log({"train/loss": float(step)}, step, commit=True)
     run.finish()

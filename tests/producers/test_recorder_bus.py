@@ -12,7 +12,7 @@ import pytest
 from holter.pipeline.bus import Bus, BusError
 from holter.producers.recorder_bus import RecorderBus, Recording, session_key, spawn_recorder
 from holter.schemas.topics import CONTROL, TELEMETRY
-from tests.bus.test_contract import BusContract
+from tests.bus.test_contract import DEADLINE_SECONDS, BusContract
 from tests.local.recorders import SIGNER, ThreadProcess, entries
 from tests.producers.watch import await_, now_ms
 
@@ -34,9 +34,9 @@ def test_what_was_published_is_spooled_when_it_is_acknowledged(tmp_path: Path) -
     publisher = bus.publisher("publisher")
     for number in range(100):
         publisher.publish(TELEMETRY, b"p/r", bytes([number]))
-    assert publisher.flush(10.0)
+    assert publisher.flush(DEADLINE_SECONDS)
     assert [entry.value for entry in entries(tmp_path)] == [bytes([number]) for number in range(100)]
-    publisher.close(5.0)
+    publisher.close(DEADLINE_SECONDS)
 
 
 def test_a_recorder_that_takes_nothing_is_ended_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +51,8 @@ def test_a_recorder_that_takes_nothing_is_ended_and_said(tmp_path: Path, monkeyp
     assert not publisher.flush(0.0)
     again = bus.publisher("publisher")
     again.publish(TELEMETRY, b"p/r", b"x")
-    assert again.flush(10.0)
-    again.close(5.0)
+    assert again.flush(DEADLINE_SECONDS)
+    again.close(DEADLINE_SECONDS)
 
 
 def test_a_recorder_that_cannot_be_started_or_fails_is_said(tmp_path: Path) -> None:
@@ -70,18 +70,18 @@ def test_a_publisher_and_its_readers_end_with_their_recorder(tmp_path: Path) -> 
     process = ThreadProcess(now_ms)
     bus = bus_over(tmp_path, process)
     publisher, reader = bus.publisher("publisher"), bus.reader([CONTROL], "latest", "reader")
-    publisher.close(5.0)
+    publisher.close(DEADLINE_SECONDS)
     with pytest.raises(BusError):
         publisher.publish(TELEMETRY, b"p/r", b"x")
     with pytest.raises(BusError, match="gone"):
-        reader.poll(5.0)
+        reader.poll(DEADLINE_SECONDS)
 
 
 def test_a_worker_that_was_forked_does_not_keep_the_recorder_alive(tmp_path: Path) -> None:
     process = ThreadProcess(now_ms)
     publisher = bus_over(tmp_path, process).publisher("publisher")
     worker = os.dup(process.stdin.fileno())  # what a fork leaves open
-    publisher.close(5.0)
+    publisher.close(DEADLINE_SECONDS)
     await_(lambda: not process._thread.is_alive(), "the end")
     os.close(worker)
 
@@ -103,17 +103,17 @@ def test_a_real_recorder_that_is_killed_is_replaced_and_goes_on(tmp_path: Path) 
     bus = RecorderBus(Recording(tmp_path, SIGNER), spawn)
     publisher, reader = bus.publisher("publisher"), bus.reader([CONTROL], "latest", "reader")
     publisher.publish(TELEMETRY, b"p/r", b"before")
-    assert publisher.flush(10.0)
+    assert publisher.flush(DEADLINE_SECONDS)
     processes[0].kill()
     with pytest.raises(BusError, match="gone") as caught:
-        reader.poll(10.0)
+        reader.poll(DEADLINE_SECONDS)
     assert caught.value.retriable
     again = bus.publisher("publisher")
     again.publish(TELEMETRY, b"p/r", b"after")
-    assert again.flush(10.0)
+    assert again.flush(DEADLINE_SECONDS)
     assert [entry.value for entry in entries(tmp_path)] == [b"before", b"after"]
-    again.close(10.0)
-    assert processes[1].wait(10.0) == 0
+    again.close(DEADLINE_SECONDS)
+    assert processes[1].wait(DEADLINE_SECONDS) == 0
 
 
 def test_a_real_recorder_ends_with_its_input_and_shows_no_secret(tmp_path: Path) -> None:
@@ -121,5 +121,5 @@ def test_a_real_recorder_ends_with_its_input_and_shows_no_secret(tmp_path: Path)
     assert isinstance(process, subprocess.Popen)
     assert SIGNER.secret.hex() not in " ".join(map(str, process.args))
     process.stdin.close()
-    assert process.wait(10.0) == 0
+    assert process.wait(DEADLINE_SECONDS) == 0
     process.stdout.close()

@@ -16,7 +16,7 @@ from holter.schemas.topics import CONTROL, HOLDS, TELEMETRY, Topic
 ISSUER = Key("issuer-1", "issuer", b"i" * 32)
 PERSON = Key("person-1", "person", b"p" * 32)
 KEYRING = Keyring(keys={key.key_id: key for key in (ISSUER, PERSON)})
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 ResultT = TypeVar("ResultT")
 
 

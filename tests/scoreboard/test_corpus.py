@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,11 @@ def columns() -> dict[str, Array]:
     random = np.random.default_rng(0)
     loss = 5.0 - 2.0 * np.linspace(0.0, 1.0, 600) + 0.02 * random.standard_normal(600)
     return {LOSS: loss, GRAD_NORM: 0.3 * np.exp(0.1 * random.standard_normal(600))}
+
+
+@functools.cache
+def simulated_runs() -> tuple[LabelledRun, ...]:
+    return tuple(simulated.runs())
 
 
 def column_of(records: Sequence[StepRecord], metric: str) -> list[float]:
@@ -131,7 +137,7 @@ def test_kinds_are_as_they_say() -> None:
 
 def test_names_are_of_one_run_each() -> None:
     names = Counter(kind.name for kind in all_kinds.KINDS)
-    names.update(run.name for run in (*simulated.runs(), *simulated.runs(10), *published.runs()))
+    names.update(run.name for run in (*simulated_runs(), *simulated.runs(10), *published.runs()))
     assert set(names.values()) == {1}
 
 
@@ -141,7 +147,7 @@ def test_noisy_runs_have_nothing_to_find(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_simulated_runs_hold_what_they_are_named_for() -> None:
-    runs: dict[str, LabelledRun] = {run.name: run for run in simulated.runs()}
+    runs: dict[str, LabelledRun] = {run.name: run for run in simulated_runs()}
     lost = {name for name, run in runs.items() if any(not label.recovered for label in run.labels)}
     assert lost == {f"simulated/{name} @1" for name in ("lost", "lost slowly", "no number", "collapse", "plateau")}
     mixed = [label.kind for label in runs["simulated/mixed0 @1"].labels]

@@ -32,10 +32,10 @@ def test_what_is_stored_outlives_a_restart_and_migrations_run_once(store: Embedd
 
 def test_stopping_waits_for_what_runs(store: EmbeddedStore) -> None:
     answers: list[bytes] = []
-    slow = threading.Thread(target=lambda: answers.append(store.ask("SELECT sleep(1.5), 7").body))
+    slow = threading.Thread(target=lambda: answers.append(store.ask("SELECT sleep(3), 7").body))
     slow.start()
     while b"sleep" not in store.ask("SELECT query FROM system.processes").body.replace(b"system.processes", b""):
-        pass
+        assert slow.is_alive()
     assert store.stop() == 0
     slow.join()
     assert answers == [b"0\t7\n"]
