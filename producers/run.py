@@ -233,7 +233,11 @@ class Run:
 
     def acknowledge(self, action: Action, status: AckStatus, step: int | None = None, **said: Any) -> None:
         """Answers an action; ``said`` are further fields of :class:`~holter.producers.handover.Response`."""
-        self.respond(Response(action.id, action.attempt, action.ordinal, status, step, **said))
+        response = Response(action.id, action.attempt, action.ordinal, status, step, **said)
+        self.respond(response)
+        if status == "applied":  # as a warning: what changed the training is seen where a script sets up no logging
+            names = ", ".join(report.effect for report in response.effects)
+            logger.warning("Holter applied at step %s: %s (%s)", step, names, action.reason or action.incident)
 
     def respond(self, response: Response) -> None:
         """Answers an action, under the attempt that holds now."""
@@ -339,8 +343,6 @@ class Run:
             if self.control is not None:
                 self.control.record_applied(latched)
             self._follow_rollback(latched.action)
-            names = ", ".join(report.effect for report in effects)
-            logger.warning("Holter applied at step %d: %s (%s)", step, names, latched.action.reason)
         latency_ms = self._settings.clock_ms() - latched.latched_ms
         digest = latched.digest if status == "applied" else ""
         said = {"reason": reason, "digest": digest, "effects": effects, "latency_ms": latency_ms}

@@ -270,11 +270,6 @@ class Recovery:
         latency_ms = time.time_ns() / 1e6 - latched.latched_ms
         said = {"digest": latched.digest, "effects": tuple(applied.reports), "latency_ms": latency_ms}
         self._run.acknowledge(latched.action, "applied", boundary, **said)
-        names = ", ".join(report.effect for report in applied.reports)
-        # as a warning: what changed the training has to be seen where a script sets up no logging
-        logger.warning(
-            "Holter applied at step %d: %s (%s)", boundary, names, latched.action.reason or latched.action.incident
-        )
 
     def _refuse(self, latched: Latched, objection: Ballot) -> None:
         if objection.damaged:

@@ -48,7 +48,7 @@ def test_what_a_loop_applies_is_said_at_its_start(caplog: pytest.LogCaptureFixtu
     assert "Holter sees what this run is given by log; it can apply lr_factor, stop" in caplog.text
 
 
-def test_an_action_is_applied_and_acknowledged_with_its_values() -> None:
+def test_an_action_is_applied_and_acknowledged_with_its_values(caplog: pytest.LogCaptureFixture) -> None:
     watch = FakeWatch()
     run = make_run(watch)
     assert not list(run.poll_actions())
@@ -64,6 +64,8 @@ def test_an_action_is_applied_and_acknowledged_with_its_values() -> None:
     assert (ack.action, ack.status, ack.step) == (sent.id, "applied", 7)
     assert list(ack.effects) == [EffectReport("lr_factor", 1.0, 0.5)]
     assert ack.digest
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line.partition(" (")[0] for line in told] == ["Holter applied at step 7: lr_factor"]
 
 
 def test_values_of_several_effects_are_given_by_name() -> None:
