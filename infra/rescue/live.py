@@ -27,6 +27,7 @@ from holter.infra.rescue.workload import build
 from holter.infra.state import StackState
 from holter.pipeline.bus.kafka import KafkaBus
 from holter.pipeline.bus.settings import KafkaSettings
+from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET
 from holter.producers.run import Run
 from holter.schemas.control import Action, effect_name
 from holter.schemas.telemetry import Ack
@@ -80,10 +81,12 @@ def run_live(
 
 def bus_of_stack(state: StackState) -> KafkaBus:
     """Raises:
-    StackError: no stack is up.
+    StackError: no stack is up, or it decides by another policy than the default one.
     """
     if state.kafka_bootstrap is None:
         raise StackError("no stack is up: start it with `holter up`")
+    if state.policy != DEFAULT_PRESET:
+        raise StackError(f"the stack decides by another policy: `holter up --policy {DEFAULT_PRESET}` changes that")
     return KafkaBus(KafkaSettings(state.kafka_bootstrap, state.prefix))
 
 
