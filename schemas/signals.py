@@ -27,7 +27,8 @@ SignalPhase = Literal["open", "update", "close"]
 
 
 class Signal(Struct, tag_field="record", tag="signal", omit_defaults=True, frozen=True):
-    """One word about an incident: that it opens, goes on or closes.
+    """One word about an incident: that it opens, goes on or closes. A notice (a new level, a standstill) is all of its
+    own incident at once, with the severity ``info``.
 
     ``step`` and ``seq`` name the record that caused it. ``value`` stands against ``baseline``; ``score`` is what the
     rule computed and ``threshold`` what it had to exceed. ``evidence`` are the last values of the metric, oldest
@@ -69,3 +70,8 @@ class Signal(Struct, tag_field="record", tag="signal", omit_defaults=True, froze
     band_low: float | None = None
     band_high: float | None = None
     v: int = 1
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it belongs to no incident: it says what it says, and calls for nothing."""
+        return self.severity == "info" and self.incident == self.id

@@ -19,6 +19,7 @@ from holter.pipeline.replay.several import Unusable
 from holter.pipeline.replay.wording import advice_text, chance_text, counted, headline, steps_text
 
 _COLORS = {"recovered": "green", "lost": "red"}
+_MAX_NOTICES = 5
 
 
 def document(usable: Sequence[Replayed], unusable: Sequence[Unusable]) -> dict[str, Any]:
@@ -38,12 +39,23 @@ def print_tables(console: Console, usable: Sequence[Replayed]) -> None:
             console.print(f"  [yellow]{escape(note)}[/]", highlight=False)
         if log.findings:
             console.print(incident_table(log.findings), highlight=False)
+        for line in _notice_lines(log):
+            console.print(f"  [dim]{escape(line)}[/]", highlight=False)
+        if log.findings:
             console.print()
     if len(usable) > 1:
         num_incidents = sum(len(log.findings) for log in usable)
         num_hurt = sum(bool(log.findings) for log in usable)
         told = f"{counted(num_incidents, 'incident')} in {num_hurt:,} of {counted(len(usable), 'log')}"
         console.print(told, highlight=False)
+
+
+def _notice_lines(log: Replayed) -> list[str]:
+    """The newest ones last, and how many more there are."""
+    notices = log.notices
+    lines = [f"step {event.step:,}: {event.reason}" for event in notices[-_MAX_NOTICES:]]
+    num_more = len(notices) - len(lines)
+    return [f"{counted(num_more, 'earlier notice')}, all with --json", *lines] if num_more else lines
 
 
 def incident_table(found: Sequence[Finding]) -> Table:
@@ -85,4 +97,7 @@ def _file_document(log: Replayed) -> dict[str, Any]:
         "columns": log.columns,
         "notes": log.notes,
         "incidents": [plain(asdict(finding)) for finding in log.findings],
+        "notices": [
+            {"row": event.row, "step": event.step, "kind": event.kind, "what": event.reason} for event in log.notices
+        ],
     }

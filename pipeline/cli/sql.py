@@ -48,7 +48,7 @@ def sql(
     Example: holter sql "SELECT run, status, last_step, open_kind FROM runs"
 
     The views are runs, attempts, steps, surviving_steps, metrics, windows,
-    signals, incidents, decisions, actions and outcomes;
+    signals, notices, incidents, decisions, actions and outcomes;
     `DESCRIBE TABLE runs` explains the columns of one.
 
     At most 100,000 rows and 30 seconds. In JSON what is not finite is the

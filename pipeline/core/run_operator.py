@@ -345,6 +345,8 @@ class RunOperator:
             self._decisions.on_event(record)
         if self._signals is not None and isinstance(record.event, BadGradient):
             derived.append(self._signals.report(record, record.event))
+        elif self._signals is not None:
+            self._signals.on_event(record.event)
         if isinstance(record.event, Finished):
             derived.extend(self._closing())
             self._finished_at = now

@@ -17,12 +17,24 @@ from holter.pipeline.core.incidents import (
     IncidentTracker,
     TrackerState,
 )
+from holter.pipeline.core.notices import notice
 from holter.pipeline.core.recent import RecentSnapshot, RecentValues
 from holter.pipeline.core.steps import StepRecord
+from holter.pipeline.core.vocabulary import uniform_loss, untrained_level
 from holter.pipeline.core.worker_signals import worker_signal
 from holter.schemas import record_id, topics
 from holter.schemas.signals import Signal
-from holter.schemas.telemetry import GRAD_NORM, LOSS, UPDATE_NORM, BadGradient, RunEvent
+from holter.schemas.telemetry import (
+    GRAD_NORM,
+    LOSS,
+    UPDATE_NORM,
+    BadGradient,
+    BatchSizeChanged,
+    DataPhase,
+    Event,
+    RunEvent,
+    Started,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,8 @@ class SignalState(Struct):
     told: Told = Told()
     last: tuple[int, int, int, int, int, bool] | None = None
     """Attempt, rank, step, ts, seq and liveness of the last record."""
+    uniform_loss: float = math.nan
+    """Of the vocabulary that the run's configuration names."""
 
 
 class SignalStage:
@@ -67,6 +81,7 @@ class SignalStage:
         self.tracker = IncidentTracker(self._settings.incidents, kept.tracker)
         self._told = kept.told
         self._last = StepRecord(*kept.last[:5], True, kept.last[5], {}) if kept.last else None
+        self._uniform_loss = kept.uniform_loss
 
     def update(self, record: StepRecord, now: int) -> list[Signal]:
         """Takes one step; returns what is to be said of it."""
@@ -80,7 +95,16 @@ class SignalStage:
             signals += self._track(record, evidence)
         elif tracker.state.closed is not None:
             tracker.pass_calm()
+        if self._detectors.notices:
+            signals += self._notices(record)
         return signals
+
+    def on_event(self, event: Event) -> None:
+        """What the trainer says of itself: where a batch size or the data changes, levels begin anew."""
+        if isinstance(event, BatchSizeChanged | DataPhase):
+            self._detectors.begin_phase()
+        elif isinstance(event, Started):
+            self._uniform_loss = uniform_loss(event.config)
 
     def report(self, record: RunEvent, bad: BadGradient) -> Signal:
         """What the trainer's own reflex did."""
@@ -124,6 +148,7 @@ class SignalStage:
             self.tracker.state,
             self._told,
             (last.attempt, last.rank, last.step, last.ts, last.seq, last.live) if last else None,
+            self._uniform_loss,
         )
 
     def _track(self, record: StepRecord, evidence: list[Evidence]) -> list[Signal]:
@@ -153,11 +178,15 @@ class SignalStage:
             loss,
             detectors.loss.scale(),
             grad,
-            detectors.phase.start_level(),
+            untrained_level(detectors.phase.start_level(), self._uniform_loss),
             detectors.grad.lowest(),
             detectors.phase.is_coarse,
             detectors.phase.state.num_records,
         )
+
+    def _notices(self, record: StepRecord) -> list[Signal]:
+        losses = list(self.recent.losses)
+        return [notice(self._project, self._run, record, found, losses) for found in self._detectors.notices]
 
     def _begin_run(self, record: StepRecord) -> list[Signal]:
         """The log goes on with another run: an open incident is over with the one it was in."""

@@ -65,9 +65,11 @@ def findings(events_by_policy: dict[str, Sequence[Event]]) -> list[Finding]:
 
 
 def by_incident(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Notices, which belong to none, are left out."""
     grouped: dict[str, list[Event]] = {}
     for event in events:
-        grouped.setdefault(event.incident, []).append(event)
+        if not event.is_notice:
+            grouped.setdefault(event.incident, []).append(event)
     return grouped
 
 

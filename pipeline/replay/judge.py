@@ -19,6 +19,7 @@ from holter.pipeline.core.signals import SignalSettings, SignalStage
 from holter.pipeline.core.steps import StepRecord
 from holter.schemas.signals import Signal
 
+_NOTICE = "info_"
 CHECKPOINT_AGE_STEPS = 50
 """A log names no checkpoints. One is presumed so many steps before the onset: the trainer saves one that often."""
 
@@ -28,6 +29,7 @@ class Event(NamedTuple):
 
     Attributes:
         row: 0-based index of the record.
+        kind: of the signal; where that belongs to no incident, with ``info_`` before it.
         phase: of the incident: open, update or close.
         p_recover: as estimated at this record, None where no estimate was made.
         action: the policy's choice where it is made anew at this record, else ``monitor``: a choice is acted on once.
@@ -45,6 +47,11 @@ class Event(NamedTuple):
     action: str
     reason: str
     signal: Signal | None
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it belongs to no incident: a new level, a standstill."""
+        return self.kind.startswith(_NOTICE)
 
 
 class Adviser:
@@ -90,7 +97,7 @@ class Judge:
         incident = stage.incident
         if incident is not None:
             return self._at_open(record, signals, incident)
-        return [self._told(signal, MONITOR, f"it ended as {signal.state}") for signal in signals] if signals else ()
+        return [self._ended(signal) for signal in signals] if signals else ()
 
     def finish(self) -> Sequence[Event]:
         """The log ends: so does an open incident, as what it looks like."""
@@ -103,13 +110,16 @@ class Judge:
         if is_new and not events:
             events = [self._chosen(record, incident, choice)]
         ended = [signal for signal in signals if signal.incident != incident.id]
-        return [self._told(signal, MONITOR, f"it ended as {signal.state}") for signal in ended] + events
+        return [self._ended(signal) for signal in ended] + events
+
+    def _ended(self, signal: Signal) -> Event:
+        return self._told(signal, MONITOR, signal.explanation if signal.is_notice else f"it ended as {signal.state}")
 
     def _told(self, signal: Signal, action: str, reason: str) -> Event:
         return Event(
             row=self._row,
             step=signal.step,
-            kind=signal.kind,
+            kind=f"{_NOTICE}{signal.kind}" if signal.is_notice else signal.kind,
             phase=signal.phase,
             state=signal.state,
             incident=signal.incident,

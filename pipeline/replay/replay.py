@@ -56,7 +56,13 @@ class Replayed:
     notes: list[str]
     findings: list[Finding]
     events: Sequence[Event]
+    """Of the incidents, and the notices between them."""
     curves: Curves | None
+
+    @property
+    def notices(self) -> list[Event]:
+        """What there was to say that is no trouble."""
+        return [event for event in self.events if event.is_notice]
 
 
 def replay(path: Path, options: ReplayOptions | None = None, on_progress: OnProgress | None = None) -> Replayed:

@@ -55,6 +55,8 @@ class Tell(Protocol):
 def signal_finding(signal: Signal) -> Finding:
     """``holter/<kind>`` is the severity from 1 to 3, and 0 once the incident is closed."""
     is_over = signal.phase == "close"
+    if signal.is_notice:
+        return _notice_finding(signal)
     name = f"{OWN_PREFIX}{signal.kind}"
     values = {name: 0.0 if is_over else LEVELS[signal.severity]}
     if signal.p_recover is not None:
@@ -68,6 +70,17 @@ def signal_finding(signal: Signal) -> Finding:
         title=f"Holter: {signal.kind} {verb} at step {signal.step if is_over else signal.onset_step}"[:63],
         text=signal.explanation or f"{signal.metric} {signal.value:g}, before {signal.baseline:g} ({signal.state})",
         identity=f"{signal.incident} {severity} {is_over}",
+    )
+
+
+def _notice_finding(signal: Signal) -> Finding:
+    return Finding(
+        step=signal.step,
+        values={f"{OWN_PREFIX}{signal.kind}": LEVELS["info"]},
+        severity="info",
+        title=f"Holter: {signal.kind} at step {signal.step}"[:63],
+        text=signal.explanation,
+        identity=signal.id,
     )
 
 

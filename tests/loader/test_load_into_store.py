@@ -150,7 +150,7 @@ def test_bands_and_features_are_read_back(store: EmbeddedStore) -> None:
     for name in ("signal", "signal.features", "window_stat", "window_stat.band"):
         log.append(*RECORDS[name])
     load(store, log)
-    signals = "SELECT features, band_low, band_high FROM signals WHERE project = 'gpt-small' ORDER BY step"
+    signals = "SELECT features, band_low, band_high FROM signals WHERE phase != 'close' ORDER BY step"
     assert repr(ask(store, signals)) == repr([({}, None, None), ({"given_back": 0.25, "log_grad": math.nan}, 2.2, 2.8)])
     windows = "SELECT baseline, band_low, band_high, score FROM windows WHERE project = 'gpt-small' ORDER BY first_step"
     assert ask(store, windows) == [(None,) * 4, (2.55, 2.25, 2.85, 4.5)]
@@ -242,6 +242,21 @@ def test_a_run_tells_its_state_at_a_glance(store: EmbeddedStore) -> None:
     assert ask(store, "SELECT choices, actions, state FROM incidents WHERE run = 'glance'") == [
         (["rollback"], ["act"], "rolled_back")
     ]
+
+
+def test_a_notice_is_among_the_signals_and_no_incident(store: EmbeddedStore) -> None:
+    log = MemoryLog()
+    log.append(TELEMETRY, batch("noticed", START_MS, 1, [1, 2, 3], 2.0))
+    signal = _signal("noticed", START_MS, 3, "close", "own")
+    notice = msgspec.structs.replace(signal, id="own", kind="level_shift", severity="info", explanation="a new level")
+    log.append(SIGNALS, notice)
+    load(store, log)
+    assert ask(store, "SELECT kind, since_step, value, baseline, explanation FROM notices WHERE run = 'noticed'") == [
+        ("level_shift", 2, 4.0, 2.0, "a new level")
+    ]
+    assert ask(store, "SELECT count() FROM signals WHERE run = 'noticed'") == [(1,)]
+    assert ask(store, "SELECT count() FROM incidents WHERE run = 'noticed'") == [(0,)]
+    assert ask(store, "SELECT num_incidents FROM runs WHERE run = 'noticed'") == [(0,)]
 
 
 def test_the_greatest_and_oddest_values_are_stored_too(store: EmbeddedStore) -> None:

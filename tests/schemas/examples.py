@@ -125,6 +125,11 @@ RECORDS: dict[str, tuple[Topic, msgspec.Struct]] = {
                "train/loss", 4.0, 2.5, 12.0, 6.0, 4.5, 3, [2.5, 4.5, 4.0], 0.75, {"base": 2.2}, "why", "worker", False,
                {"given_back": 0.25, "log_grad": math.nan}, 2.2, 2.8),
     ),
+    "signal.notice": (
+        SIGNALS,
+        Signal("n" * 32, *_WHO, TS, 0, 180, 44, TS, "level_shift", "info", "close", "n" * 32, "recovered_higher", 130,
+               "train/loss", 2.9, 2.5, 8.0, 3.0, 2.9, 50, [2.9, 2.8], None, {}, "it left its level"),
+    ),
     "decision": (
         DECISIONS,
         Decision("e" * 32, *_WHO, TS, 0, 120, 42, TS, "i" * 32, "cautious", "auto",

@@ -1,4 +1,4 @@
-"""A loss that slowly leaves the best level it had reached."""
+"""A loss that slowly leaves the best level it had reached, and the curve that it was on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holter.pipeline.core.detect.evidence import Evidence
+from holter.pipeline.core.detect.own_curve import OwnCurve
 from holter.pipeline.core.detect.phase import Phase
 
 
@@ -18,6 +19,8 @@ class DivergenceSettings:
 
     size: float = 0.06
     """The rise above the best level, relative as in :meth:`Phase.relative`."""
+    curve_size: float = 0.06
+    """Or half that rise, and so far above where the curve of its best levels would be by now, relative likewise."""
     scales: float = 3.0
     """And in scales of the residuals."""
     margin: float = 2.0
@@ -40,6 +43,8 @@ class DivergenceState(Struct):
     rise: float = 0.0
     rises: list[float] = []
     num_fired: int = 0
+    curve: OwnCurve = field(default_factory=OwnCurve)
+    """Of its best levels."""
 
 
 class Divergence:
@@ -48,18 +53,20 @@ class Divergence:
         self._settings = settings
         self.state = state or DivergenceState()
 
-    def update(self, step: int, level: float, scale: float, phase: Phase) -> Evidence | None:
-        """Takes a level of a run that is not in an incident."""
+    def update(self, step: int, count: int, level: float, scale: float, phase: Phase) -> Evidence | None:
+        """Takes a level of a run that is not in an incident, and the number of its records so far."""
         state, settings = self.state, self._settings
         state.levels = [*state.levels[-2:], level]
         smooth = median(state.levels)
-        if smooth <= state.best:
+        rise = smooth - state.best
+        if rise <= scale:
+            state.curve.note(count, smooth)
+        if rise <= 0.0:
             self._note_best(step, smooth)
             return None
-        rise = smooth - state.best
         state.rise = max(state.rise, rise)
         bar = max(settings.margin * max(state.rises, default=0.0), settings.scales * scale)
-        is_above = rise > bar and phase.relative(rise, state.best) >= settings.size and self._has_learned(phase)
+        is_above = rise > bar and self._is_large(rise, count, smooth, phase) and self._has_learned(phase)
         state.num_above = state.num_above + 1 if is_above or state.num_above < 0 else 0
         if state.num_above < settings.num_levels or state.num_fired >= settings.max_fired:
             return None
@@ -87,6 +94,14 @@ class Divergence:
         self._note_rise(state.rise)
         state.best, state.best_step = level, step
         state.rise, state.num_above, state.num_fired = 0.0, 0, 0
+
+    def _is_large(self, rise: float, count: int, level: float, phase: Phase) -> bool:
+        """A run that would have come further down by now has lost more than the rise says."""
+        settings, best = self._settings, self.state.best
+        size = phase.relative(rise, best)
+        if size >= settings.size or size < 0.5 * settings.size:
+            return size >= settings.size
+        return phase.relative(level - self.state.curve.expected(count), best) >= settings.curve_size
 
     def _has_learned(self, phase: Phase) -> bool:
         start = phase.start_level()

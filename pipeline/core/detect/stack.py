@@ -15,6 +15,7 @@ from holter.pipeline.core.detect.exceedances import Exceedances
 from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
 from holter.pipeline.core.detect.first_rows import FirstRows, FirstRowsSettings, FirstRowsState
 from holter.pipeline.core.detect.habits import Habits, HabitSettings
+from holter.pipeline.core.detect.level_shift import LevelShift, LevelShiftSettings, LevelShiftState
 from holter.pipeline.core.detect.log_jump import LogJump, LogJumpSettings, LogJumpState
 from holter.pipeline.core.detect.loss_scale import LossScale, LossScaleSettings, LossScaleState
 from holter.pipeline.core.detect.loss_spike import LossSpike, LossSpikeSettings
@@ -22,6 +23,7 @@ from holter.pipeline.core.detect.nonfinite import non_finite
 from holter.pipeline.core.detect.own_record import BLOCK_RECORDS
 from holter.pipeline.core.detect.passed_highs import PassedHighs
 from holter.pipeline.core.detect.phase import Phase, PhaseSettings, PhaseState
+from holter.pipeline.core.detect.plateau import Plateau, PlateauSettings, PlateauState
 from holter.pipeline.core.detect.reading import Reading
 from holter.pipeline.core.detect.unexplained_updates import (
     UnexplainedUpdates,
@@ -43,6 +45,8 @@ class DetectorSettings:
     unexplained: UnexplainedUpdateSettings = field(default_factory=UnexplainedUpdateSettings)
     divergence: DivergenceSettings = field(default_factory=DivergenceSettings)
     creep: CreepSettings = field(default_factory=CreepSettings)
+    shift: LevelShiftSettings = field(default_factory=LevelShiftSettings)
+    plateau: PlateauSettings = field(default_factory=PlateauSettings)
     first_rows: FirstRowsSettings = field(default_factory=FirstRowsSettings)
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
@@ -84,6 +88,8 @@ class StackState(Struct):
     """The one that opened last."""
     loss_passed: list[tuple[int, float]] = []
     unexplained: UnexplainedUpdateState | None = None
+    shift: LevelShiftState | None = None
+    plateau: PlateauState | None = None
 
 
 class DetectorStack:
@@ -102,6 +108,8 @@ class DetectorStack:
         self._unexplained = UnexplainedUpdates(settings.unexplained, kept.unexplained)
         self._divergence = Divergence(LOSS, settings.divergence, kept.divergence)
         self._creep = Creep(GRAD_NORM, settings.creep, kept.creep)
+        self._shift = LevelShift(LOSS, settings.shift, kept.shift)
+        self._plateau = Plateau(LOSS, settings.plateau, kept.plateau)
         self._first_rows = FirstRows(settings.first_rows, kept.first_rows)
         self._collapse = Collapse(LOSS, settings.collapse, kept.collapse)
         self._loss_scale = LossScale(LOSS_SCALE, settings.loss_scale, kept.loss_scale)
@@ -111,6 +119,8 @@ class DetectorStack:
         self._incident = kept.incident
         self.began_run = False
         """The last record was the first of another run in the same log, or of an earlier part of this one."""
+        self.notices: list[Evidence] = []
+        """What the last record had to say that is no trouble."""
 
     def update(self, record: StepRecord, incident: str = "") -> list[Evidence]:
         """Takes one record; what it finds is in the order update, gradient, loss, which is that of cause and effect.
@@ -125,13 +135,15 @@ class DetectorStack:
             self._suspend(incident)
         found: list[Evidence] = []
         self.began_run = False
+        if self.notices:
+            self.notices = []
         is_finite = True
         if loss is not None:
             is_finite = loss - loss == 0.0
             self._advance(step, loss, is_finite)
         rate = values.get(LEARNING_RATE)
         if rate is not None and rate != self.phase.state.rate and self.phase.begins_cycle(rate):
-            self._begin_levels()
+            self.begin_phase()
         if not self._first_rows.state.is_done:
             self._look_at_first_rows(step, loss, grad, found)
         if norm is not None:
@@ -177,7 +189,8 @@ class DetectorStack:
     def _views(self) -> tuple[MetricView, MetricView, MetricView]:
         return self.loss, self.grad, self.norm
 
-    def _begin_levels(self) -> None:
+    def begin_phase(self) -> None:
+        """Something about the run has changed on purpose (batch size, data): levels begin anew, noise is kept."""
         for view in self._views():
             view.begin_level()
 
@@ -229,9 +242,18 @@ class DetectorStack:
         elif self._collapse.state.num_zeros:
             self._collapse.note_other(loss, phase.start_level())
         if not view.count % BLOCK_RECORDS and not in_incident and view.count > 2 * BLOCK_RECORDS:
-            item = self._divergence.update(step, view.level(), view.scale(), phase)
-            if item is not None:
-                found.append(item)
+            self._take_level(step, view.level(), view.scale(), found)
+
+    def _take_level(self, step: int, level: float, scale: float, found: list[Evidence]) -> None:
+        shift = self._shift.update(step, level, scale, self.phase)
+        if shift is not None:
+            self.notices.append(shift)
+        standstill = self._plateau.update(step, self.loss.count, level, scale, self.phase)
+        if standstill is not None:
+            self.notices.append(standstill)
+        item = self._divergence.update(step, self.loss.count, level, scale, self.phase)
+        if item is not None:
+            found.append(item)
 
     def _jump_evidence(self, step: int, loss: float) -> Evidence | None:
         excess = self._jump.update(loss)
@@ -286,7 +308,7 @@ class DetectorStack:
         self.phase.begin_run()
         for detector in (
             self._divergence, self._creep, self._first_rows, self._collapse, self._loss_scale, self._jump,
-            self._unexplained,
+            self._unexplained, self._shift, self._plateau,
         ):  # fmt: skip
             detector.restart()
         self._forget_company()
@@ -308,6 +330,8 @@ class DetectorStack:
             view.rewind(step)
         self._forget_company()
         self._divergence.restart()
+        self._shift.restart()
+        self._plateau.restart()
         self._loss_scale.restart()
         self._jump.rewind()
         self._unexplained.rewind(step)
@@ -333,4 +357,6 @@ class DetectorStack:
             self._incident,
             self._spike.passed.kept,
             self._unexplained.stored(),
+            self._shift.state,
+            self._plateau.state,
         )

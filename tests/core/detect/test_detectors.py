@@ -255,3 +255,14 @@ def test_going_back_undoes_what_had_added_up_in_loud_noise() -> None:
         detectors.rewind(599)
         told += len(feed(detectors, loud(40, 200 + seed), start=600))
     assert told == 0
+
+
+def test_half_the_rise_is_enough_where_the_runs_own_curve_was_going_down() -> None:
+    """Of a run that was falling as a power of its records, and of one that had long stood where it was."""
+    found = []
+    for curve in (lambda at: 1.0 + 9.0 * (at + 20.0) ** -0.4, lambda at: 1.5 + 4.0 * math.exp(-at / 60.0)):
+        draw, detectors = random.Random(0), stack()
+        fell = [curve(at) for at in range(1500)]
+        rows = [*fell, *(fell[-1] * (1.0 + 0.00015 * at) for at in range(400))]
+        found.append(kinds(feed(detectors, losses(*(loss + draw.gauss(0.0, 0.01) for loss in rows)))))
+    assert found == [{"divergence"}, set()]
