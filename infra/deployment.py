@@ -39,6 +39,8 @@ class Deployment:
     checkpoint_interval_seconds: float = 10.0
     checkpoint_dir: str | None = None
     restore: Restore | None = None
+    script: Path | None = None
+    """Another program in the place of the job's own."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def arguments(self) -> list[str]:
@@ -111,7 +113,7 @@ def _submission(deployment: Deployment, jars: Jars, folder: Path) -> Submission:
     link_jars(folder / "lib", distribution.jars)
     return Submission(
         jobmanager=deployment.jobmanager,
-        script=find_job_script(deployment.job),
+        script=deployment.script or find_job_script(deployment.job),
         arguments=[*deployment.arguments(), *(f"--jar={jar}" for jar in jars.flink)],
         options=deployment.options(),
         python=deployment.python,

@@ -53,18 +53,24 @@ def environment(*, checkpoint_interval_ms: int | None = None, mode: Mode = "thre
 
 
 def keyed_source(
-    env: StreamExecutionEnvironment, *, bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets
+    env: StreamExecutionEnvironment,
+    *,
+    bootstrap: str,
+    topics: Sequence[str],
+    group: str,
+    offsets: Offsets,
+    gathers: bool = True,
 ) -> KeyedStream:
-    """Frames of all ``topics``, keyed by the Kafka key and gathered while there is a backlog; one source keeps a key's
-    order within each partition."""
-    source = _source(bootstrap, topics, group, offsets)
+    """Frames of all ``topics``, keyed by the Kafka key and, if told so, gathered while there is a backlog; one source
+    keeps a key's order within each partition."""
+    source = _source(bootstrap, topics, group, offsets, gathers)
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "records").uid("records")
     key_type = Types.ROW([Types.STRING()]).get_java_type_info()
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), FRAME_TYPE, stream)
 
 
-def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets) -> Source:
+def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets, gathers: bool) -> Source:
     builder = (
         KafkaSource.builder()
         .set_bootstrap_servers(bootstrap)
@@ -74,7 +80,8 @@ def _source(bootstrap: str, topics: Sequence[str], group: str, offsets: Offsets)
         .set_starting_offsets(_starting_offsets(offsets))
     )
     builder._j_builder.setDeserializer(_java().KeyFrameDeserializer(MAX_RECORD_BYTES))
-    return Source(_java().GatheringSource(builder.build().get_java_function()))
+    frames = builder.build()
+    return Source(_java().GatheringSource(frames.get_java_function())) if gathers else frames
 
 
 def _starting_offsets(offsets: Offsets) -> KafkaOffsetsInitializer:
