@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holter.infra.bench import frameworks_cost, latency, loader_speed, log_cost, watch_speed
+from holter.infra.bench import frameworks_cost, judging, latency, loader_speed, log_cost, watch_speed
 from holter.infra.bench.figures import Figure, table
 from holter.infra.bench.framework_process import FRAMEWORKS
 from holter.infra.errors import StackError
@@ -31,7 +31,7 @@ def _step_cost(*names: str) -> Part:
     return lambda stack, environ, scale: frameworks_cost.measure(environ, max(20, round(_NUM_BLOCKS * scale)), names)
 
 
-PARTS: dict[str, tuple[Part, frozenset[str]]] = {
+PARTS: dict[str, tuple[Part, frozenset[str] | None]] = {
     "latency": (
         lambda stack, environ, scale: latency.measure(stack.state(), environ, round(2000 * scale))[0],
         frozenset({"store", "loader"}),
@@ -43,6 +43,7 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
     "guard": (_step_cost("guard"), _BROKER_ALONE),
     "hooks": (_step_cost("hooks", "hooks_unclipped"), _BROKER_ALONE),
     "frameworks": (_step_cost(*_FRAMEWORKS), _BROKER_ALONE),
+    "judging": (lambda stack, environ, scale: judging.measure(round(40_000 * scale)), None),
     "watch": (
         lambda stack, environ, scale: watch_speed.measure(stack.state(), environ, round(320_000 * scale)),
         frozenset({"store", "loader", "watch"}),
@@ -52,7 +53,8 @@ PARTS: dict[str, tuple[Part, frozenset[str]]] = {
         frozenset({"loader", "watch", "jobmanager", "taskmanager"}),
     ),
 }
-"""What is measured, and what is left out of the stack meanwhile, so that nothing else takes the cores."""
+"""What is measured, and what is left out of the stack meanwhile, so that nothing else takes the cores; None where no
+stack is needed."""
 
 
 def bench(
@@ -79,14 +81,15 @@ def bench(
         print(json.dumps({figure.name: figure.value for figure in figures}))
 
 
-def on_own_stack(part: Part, without: frozenset[str], scale: float, console: Console) -> list[Figure]:
+def on_own_stack(part: Part, without: frozenset[str] | None, scale: float, console: Console) -> list[Figure]:
     """Measures on a stack that is there for this alone, and stops it again."""
     home = Path(tempfile.mkdtemp(prefix="holter-bench-"))
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("HOLTER_", "KAFKA_"))}
     environ["HOLTER_HOME"] = str(home)
-    stack = Stack(settings_from_env({}, home, without, "report"), environ, console)
+    stack = Stack(settings_from_env({}, home, without or frozenset(), "report"), environ, console)
     try:
-        stack.up()
+        if without is not None:
+            stack.up()
         return part(stack, environ, scale)
     except StackError as error:
         console.print(f"[red]{error}[/red]")

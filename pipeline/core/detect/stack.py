@@ -140,7 +140,11 @@ class DetectorStack:
         is_finite = True
         if loss is not None:
             is_finite = loss - loss == 0.0
-            self._advance(step, loss, is_finite)
+            self.phase.advance(step)
+            if is_finite:
+                if self.phase.state.went_back:
+                    self._went_back(loss)
+                self.phase.note_loss(loss)
         rate = values.get(LEARNING_RATE)
         if rate is not None and rate != self.phase.state.rate and self.phase.begins_cycle(rate):
             self.begin_phase()
@@ -194,14 +198,6 @@ class DetectorStack:
         for view in self._views():
             view.begin_level()
 
-    def _advance(self, step: int, loss: float, is_finite: bool) -> None:
-        phase = self.phase
-        phase.advance(step)
-        if is_finite:
-            if phase.state.went_back:
-                self._went_back(loss)
-            phase.note_loss(loss)
-
     def _take_update(self, step: int, norm: float, found: list[Evidence]) -> None:
         reading = self.norm.observe(step, norm)
         if reading is not None:
@@ -233,7 +229,7 @@ class DetectorStack:
                 item = self._judge_together(reading, grad, step)
             if item is not None:
                 found.append(item)
-        if view.is_loud() and loss > 0.0 and (item := self._jump_evidence(step, loss)) is not None:
+        if view.is_loud and loss > 0.0 and (item := self._jump_evidence(step, loss)) is not None:
             found.append(item)
         if loss == 0.0:
             item = self._collapse.note_zero(step, view.count)

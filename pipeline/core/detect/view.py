@@ -77,10 +77,11 @@ class MetricView:
     """
 
     __slots__ = (
-        "_allowance", "_ceiling", "_center", "_count", "_drift", "_drift_limit", "_drift_peak", "_excursions",
+        "_allowance", "_ceiling", "_center", "_drift", "_drift_limit", "_drift_peak", "_excursions",
         "_inverse", "_is_log", "_least", "_levels", "_negligible", "_num_nonpositive", "_num_rejected",
         "_offset", "_ordered", "_ordinary", "_quantum", "_record", "_reference", "_rejected", "_residual_steps",
-        "_residuals", "_scale", "_settings", "_short", "_start", "_steps", "_values", "is_suspended",
+        "_residuals", "_scale", "_settings", "_short", "_start", "_steps", "_values", "count", "is_loud",
+        "is_suspended",
     )  # fmt: skip
 
     _is_log: bool
@@ -93,7 +94,10 @@ class MetricView:
     _residuals: deque[float]
     _residual_steps: deque[int]
     _ordered: list[float]
-    _count: int
+    count: int
+    """Records taken so far."""
+    is_loud: bool
+    """Whether the logarithm is so noisy that a jump to a multiple of the level is nothing in its scales."""
     _center: float
     _scale: float
     _inverse: float
@@ -121,11 +125,6 @@ class MetricView:
     def __len__(self) -> int:
         return len(self._residuals)
 
-    @property
-    def count(self) -> int:
-        """Records taken so far."""
-        return self._count
-
     def is_young(self) -> bool:
         """Whether there is too little to judge by, or no level yet: a new one begins with the next value."""
         return len(self._residuals) < self._settings.min_records or not self._short
@@ -137,10 +136,6 @@ class MetricView:
     def scale(self) -> float:
         """The scale in the metric's unit, at the level."""
         return self._scale * (self.level() + self._offset) if self._is_log else self._scale
-
-    def is_loud(self) -> bool:
-        """Whether the logarithm is so noisy that a jump to a multiple of the level is nothing in its scales."""
-        return self._is_log and self._scale > self._settings.loud_scale
 
     def lowest(self) -> float:
         """The lowest level so far; infinite while young."""
@@ -159,7 +154,7 @@ class MetricView:
         """The value above which the next reading scores more than this, more than the run has ever shown, and lies
         further above the level than it does now and then."""
         record = self._record
-        raw = max(score * record.tail, record.single_limit(self._count))
+        raw = max(score * record.tail, record.single_limit(self.count))
         return self._unit(self._middle() + max(self._center + raw * self._scale, record.usual_gap()))
 
     def is_falling(self) -> bool:
@@ -189,7 +184,7 @@ class MetricView:
             or z < -self._rejected
             or drift > self._drift_limit
             or x > self._ceiling.height
-            or self._count < _YOUNG_RECORDS
+            or self.count < _YOUNG_RECORDS
         ):
             return self._look(step, value, x, residual, z)
         if drift > 0.0:
@@ -216,7 +211,7 @@ class MetricView:
         values.append(x)
         self._steps.append(step)
         self._num_rejected = 0
-        count = self._count = self._count + 1
+        count = self.count = self.count + 1
         if count & 1 or count < _YOUNG_RECORDS:
             residuals, in_order = self._residuals, self._ordered
             if len(residuals) == _NUM_RESIDUALS:
@@ -229,9 +224,9 @@ class MetricView:
 
     def _look(self, step: int, value: float, x: float, residual: float, z: float) -> Reading | None:
         """The slow way: what is young, far out, new, or adds up."""
-        if self._count < _YOUNG_RECORDS:
+        if self.count < _YOUNG_RECORDS:
             self._note_quantum(x)
-            if not self._count and self._negligible:
+            if not self.count and self._negligible:
                 x = self._begin(value)
                 residual = 0.0
         if self.is_young():
@@ -239,13 +234,13 @@ class MetricView:
             return None
         self._add_drift((x - self._reference) * self._inverse)
         score = z / self._record.tail
-        is_new = x > self._ceiling.height and self._ceiling.is_new(self._count)
+        is_new = x > self._ceiling.height and self._ceiling.is_new(self.count)
         drift = self._drift / self._drift_limit
         reading = None
         if score > self._ordinary or drift > 1.0 or is_new:
             reading = self._reading(value, x, residual, z, drift, is_new)
         if not self.is_suspended:
-            self._record.hold_back(z, residual, self._count)
+            self._record.hold_back(z, residual, self.count)
         self._learn(step, x, residual, z)
         return reading
 
@@ -254,14 +249,14 @@ class MetricView:
         values, levels, base = self._values, self._levels, self._reference - self._center
         newest = sorted((x, *list(values)[-4:]))  # fewer are there after going far back
         lasting = newest[len(newest) >> 1]
-        rise = (lasting - base) * self._inverse / levels.rise_limit(self._count, self._settings.rise_margin)
+        rise = (lasting - base) * self._inverse / levels.rise_limit(self.count, self._settings.rise_margin)
         return Reading(
             value=value,
             level=self.level(),
             raw=raw,
             score=raw / record.tail,
             record=record.pair_limit(),
-            single_record=record.single_limit(self._count),
+            single_record=record.single_limit(self.count),
             joint_record=record.joint_limit(),
             usual_gap=gap / record.usual_gap(),
             drift=drift,
@@ -338,12 +333,12 @@ class MetricView:
         self._drift = 0.0
         if self._drift_peak > EXCURSION:
             self._excursions.note(self._drift_peak)
-            self._drift_limit = self._excursions.limit(self._count)
+            self._drift_limit = self._excursions.limit(self.count)
         self._drift_peak = 0.0
 
     def _refresh(self) -> None:
         """Scale, center, tail and record from what was gathered since the last time."""
-        count = self._count
+        count = self.count
         if not count & 15 or count < _YOUNG_RECORDS:
             self._rescale()
         middle = self._middle()
@@ -369,6 +364,7 @@ class MetricView:
         self._center = max(center, -scale)
         self._scale = scale * (1.0 + self._settings.widening / size)
         self._inverse = 1.0 / self._scale
+        self.is_loud = self._is_log and self._scale > self._settings.loud_scale
         self._set_allowance()
 
     def _set_allowance(self) -> None:
@@ -428,7 +424,7 @@ class MetricView:
     def _leave_logs(self) -> None:
         """Sees the metric as it is from here on; what is known is carried over at the present level."""
         if not self._short:
-            self._is_log = False
+            self._is_log = self.is_loud = False
             return
         height = math.exp(min(self._middle(), 0.3 * _MOST_LOG))
         self._values = deque((min(self._unit(x), _MOST_LINEAR) for x in self._values), _NUM_VALUES)
@@ -479,7 +475,7 @@ class MetricView:
             num_short=len(self._short),
             residuals=pack(self._residuals),
             residual_steps=pack_steps(self._residual_steps),
-            count=self._count,
+            count=self.count,
             center=self._center,
             scale=self._scale,
             reference=self._reference,
@@ -508,8 +504,9 @@ class MetricView:
         self._residual_steps = deque(unpack_steps(state.residual_steps), _NUM_RESIDUALS)
         self._ordered = sorted(self._residuals)
         self._allowance = state.allowance or settings.drift_allowance
-        self._count, self._center, self._scale = state.count, state.center, state.scale
+        self.count, self._center, self._scale = state.count, state.center, state.scale
         self._inverse = 1.0 / state.scale if state.scale > 0.0 else 0.0
+        self.is_loud = self._is_log and state.scale > settings.loud_scale
         self._reference, self._quantum = state.reference, state.quantum
         self._num_rejected, self._num_nonpositive = state.num_rejected, state.num_nonpositive
         self._drift, self._drift_peak, self._drift_limit = state.drift, state.drift_peak, state.drift_limit
