@@ -33,7 +33,7 @@ from holter.producers.records import BatchFacts, Origin, valid_step
 from holter.producers.sender import Destination, Sender
 from holter.schemas import Keyring
 from holter.schemas.bounds import AckStatus, EffectName, Phase, Scalar
-from holter.schemas.control import Action, Rollback
+from holter.schemas.control import Action, Rollback, effect_name
 from holter.schemas.telemetry import EffectReport, Event, Finished, Parent, Started
 from holter.schemas.topics import RANKS, TELEMETRY
 
@@ -236,7 +236,7 @@ class Run:
         response = Response(action.id, action.attempt, action.ordinal, status, step, **said)
         self.respond(response)
         if status == "applied":  # as a warning: what changed the training is seen where a script sets up no logging
-            names = ", ".join(report.effect for report in response.effects)
+            names = ", ".join(effect_name(effect) for effect in action.effects)
             logger.warning("Holter applied at step %s: %s (%s)", step, names, action.reason or action.incident)
 
     def respond(self, response: Response) -> None:

@@ -8,6 +8,7 @@ the cooldown passes. The echo carries a record of the same size through kafka-py
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import subprocess
@@ -58,6 +59,7 @@ class Samples:
 def measure(state: StackState, environ: dict[str, str], num_samples: int) -> tuple[list[Figure], Samples]:
     """Alternates blocks until both sides have so many samples."""
     settings = KafkaSettings(state.kafka_bootstrap or "", state.prefix)
+    logging.getLogger("holter").setLevel(logging.ERROR)  # each of the actions is a line else
     samples = Samples()
     trainer = _Trainer(environ)
     with _echo(settings) as echo:
