@@ -16,10 +16,9 @@ from holter.pipeline.replay.events import log_name, write_events
 from holter.pipeline.replay.findings import Finding
 from holter.pipeline.replay.replay import Replayed
 from holter.pipeline.replay.several import Unusable
-from holter.pipeline.replay.wording import advice_text, chance_text, counted, headline, steps_text
+from holter.pipeline.replay.wording import advice_text, chance_text, counted, headline, notice_texts, steps_text
 
 _COLORS = {"recovered": "green", "lost": "red"}
-_MAX_NOTICES = 5
 
 
 def document(usable: Sequence[Replayed], unusable: Sequence[Unusable]) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def print_tables(console: Console, usable: Sequence[Replayed]) -> None:
             console.print(f"  [yellow]{escape(note)}[/]", highlight=False)
         if log.findings:
             console.print(incident_table(log.findings), highlight=False)
-        for line in _notice_lines(log):
+        for line in notice_texts(log):
             console.print(f"  [dim]{escape(line)}[/]", highlight=False)
         if log.findings:
             console.print()
@@ -48,14 +47,6 @@ def print_tables(console: Console, usable: Sequence[Replayed]) -> None:
         num_hurt = sum(bool(log.findings) for log in usable)
         told = f"{counted(num_incidents, 'incident')} in {num_hurt:,} of {counted(len(usable), 'log')}"
         console.print(told, highlight=False)
-
-
-def _notice_lines(log: Replayed) -> list[str]:
-    """The newest ones last, and how many more there are."""
-    notices = log.notices
-    lines = [f"step {event.step:,}: {event.reason}" for event in notices[-_MAX_NOTICES:]]
-    num_more = len(notices) - len(lines)
-    return [f"{counted(num_more, 'earlier notice')}, all with --json", *lines] if num_more else lines
 
 
 def incident_table(found: Sequence[Finding]) -> Table:

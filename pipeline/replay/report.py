@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from holter.pipeline.replay.curves import Band, Chance, Curve, Curves
 from holter.pipeline.replay.findings import Finding
 from holter.pipeline.replay.replay import Replayed
-from holter.pipeline.replay.wording import advice_text, chance_text, counted, headline, steps_text
+from holter.pipeline.replay.wording import advice_text, chance_text, counted, headline, notice_texts, steps_text
 from holter.schemas.telemetry import GRAD_NORM, LOSS
 
 _LOG_AXIS_RATIO = 20.0
@@ -58,9 +58,10 @@ def report_page(logs: Sequence[Replayed], unusable: Sequence[tuple[str, str]] = 
 
 def _section(log: Replayed) -> str:
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in log.notes)
+    told = "".join(f'<p class="quiet">{escape(text)}</p>' for text in notice_texts(log))
     return (
         f"<section><h2>{escape(str(log.path))}</h2>"
-        f'<p class="quiet">{escape(headline(log))}</p>{notes}{_table(log.findings)}{_drawing(log)}</section>'
+        f'<p class="quiet">{escape(headline(log))}</p>{notes}{_table(log.findings)}{told}{_drawing(log)}</section>'
     )
 
 

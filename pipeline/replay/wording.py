@@ -5,6 +5,8 @@ from __future__ import annotations
 from holter.pipeline.replay.findings import Advice, Finding
 from holter.pipeline.replay.replay import Replayed
 
+_MAX_NOTICES = 5
+
 
 def counted(number: int, what: str) -> str:
     """
@@ -20,6 +22,14 @@ def headline(log: Replayed) -> str:
     return (
         f"{log.format}, {counted(log.num_rows, 'row')}, steps {log.first_step:,} to {log.last_step:,}, read: {columns}"
     )
+
+
+def notice_texts(log: Replayed) -> list[str]:
+    """The newest notices, the last one last, and how many more there are."""
+    notices = log.notices
+    texts = [f"step {event.step:,}: {event.reason}" for event in notices[-_MAX_NOTICES:]]
+    num_more = len(notices) - len(texts)
+    return [f"{counted(num_more, 'earlier notice')}, all with --json", *texts] if num_more else texts
 
 
 def steps_text(finding: Finding) -> str:

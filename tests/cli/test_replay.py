@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holter.pipeline.cli.main import app
-from tests.replay.runs import calm, csv_of, dying, spiking
+from tests.replay.runs import calm, csv_of, dying, falling, spiking
 
 
 @pytest.fixture
@@ -41,6 +41,20 @@ def test_a_calm_log_is_one_line(folder: Path) -> None:
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) == 1
     assert "nothing out of the ordinary" in done.stdout
+
+
+def test_a_new_level_is_a_notice_and_no_incident(folder: Path) -> None:
+    Path("levels.csv").write_text(csv_of(falling()))
+    done = holter_replay("levels.csv", "--events", "events", "--report", "page.html")
+    assert "nothing out of the ordinary" in done.stdout
+    (told,) = [line for line in done.stdout.splitlines() if "left its level" in line]
+    assert told.strip().startswith("step 447: train/loss left its level 2.143")
+    assert told.strip() in Path("page.html").read_text()
+    (event,) = [json.loads(line) for line in Path("events/levels.jsonl").read_text().splitlines()]
+    assert (event["kind"], event["action"]) == ("info_level_shift", "monitor")
+    (log,) = json.loads(holter_replay("levels.csv", "--json").stdout)["files"]
+    assert log["incidents"] == []
+    assert [notice["kind"] for notice in log["notices"]] == ["info_level_shift"]
 
 
 def test_a_second_policy_is_told_beside_the_first(folder: Path) -> None:

@@ -30,6 +30,12 @@ def spiking(num_rows: int = 600, at: int = 400) -> list[Row]:
     return rows
 
 
+def falling(num_rows: int = 700, at: int = 400) -> list[Row]:
+    """To another level, where it stays."""
+    rows = calm(num_rows)
+    return rows[:at] + [{**row, LOSS: row[LOSS] - 0.5} for row in rows[at:]]
+
+
 def dying(num_rows: int = 420, at: int = 300) -> list[Row]:
     """Not finite from some step on."""
     rows = calm(num_rows)

@@ -16,7 +16,7 @@ from holter.pipeline.replay.replay import replay
 from holter.schemas import encode, topics
 from holter.schemas.signals import Signal
 from holter.schemas.telemetry import GRAD_NORM, Finished
-from tests.replay.runs import Row, calm, csv_of, dying, records, spiking
+from tests.replay.runs import Row, calm, csv_of, dying, falling, records, spiking
 from tests.telemetry import START_MS, Trainer
 
 
@@ -31,7 +31,7 @@ def live_signals(rows: list[Row]) -> list[Signal]:
     return [signal for signal in decoded if isinstance(signal, Signal)]
 
 
-@pytest.mark.parametrize("rows", [spiking(), dying(), calm(300)], ids=["spike", "nan", "calm"])
+@pytest.mark.parametrize("rows", [spiking(), dying(), calm(300), falling()], ids=["spike", "nan", "calm", "new level"])
 def test_a_replayed_run_is_told_as_the_live_one(rows: list[Row]) -> None:
     events = list(judge(records(rows), project="gpt", run="night"))
     signals = [event.signal for event in events if event.signal is not None]
