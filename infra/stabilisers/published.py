@@ -85,8 +85,9 @@ RELATED: tuple[Related, ...] = (
         "2503.20263 L4",
         "finds the failing node and line of a dead job in its logs: templates of log lines that no comparable job that "
         "succeeded has, a forest over nodes, and distances between iterations",
-        "nothing: it diagnoses after a job is dead and stabilises none, and it reads what all nodes wrote; Holter "
-        "reads metrics, and keeps no text of any node. Without logs of failed jobs none of its figures could be "
-        "checked here",
+        "taken: `holter diagnose LOGS --good LOGS` (`pipeline/diagnose`, `paper`), after a job is dead. Published: F1 "
+        "of lines .873, faulty node first 65.8 %, among five 80 %; here .900, 94 %, 100 % on synthetic logs of 36 "
+        "failures of 64 nodes (docs/diagnose.md), a check of the code and no repetition. Not taken: running inside "
+        "`watch`, which reads metrics and keeps no text of any node",
     ),
 )

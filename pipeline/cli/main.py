@@ -9,6 +9,7 @@ from holter.pipeline.cli import (
     bad_batches,
     compare,
     control,
+    diagnose,
     fit,
     follow,
     jobs,
@@ -40,6 +41,7 @@ app.command()(migrate.migrate)
 app.command()(preflight.preflight)
 app.command()(replay.replay)
 app.command()(compare.compare)
+app.command()(diagnose.diagnose)
 app.command()(sync.sync)
 app.command()(schema.schema)
 app.command()(control.hold)
