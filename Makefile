@@ -10,9 +10,10 @@ BIN := $(VENV)/bin
 PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
-OUTSIDE := services or flink or network or frameworks
+OUTSIDE := services or flink or network or frameworks or torch
 DOCTESTS = $(sort $(shell grep -rl --include='*.py' '^ *>>> ' $(filter-out jobs,$(PACKAGES))))
-RANKS := tests/producers/torch
+TORCH_DOCTESTS = $(filter producers/torch/% infra/stabilisers/%,$(DOCTESTS))
+RANKS := tests/producers/torch tests/scoreboard/test_torch_runs.py tests/cli/test_preflight.py tests/test_layout.py
 LOOPS := tests/producers
 CAMPAIGNS := tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
 
@@ -26,7 +27,7 @@ setup: $(INSTALLED) $(JARS) ## Make .venv and fetch the jars (what is there alre
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Holter needs Python 3.10 to 3.12 (PyFlink's limit): install python3.11" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,integrations,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,diagnose,integrations,dev]"
 	@mkdir -p $(VENV)/src/holter
 	@for package in $(PACKAGES); do ln -sfn "$(CURDIR)/$$package" $(VENV)/src/holter/$$package; done
 	@touch $@
@@ -48,17 +49,20 @@ unexport PYTHONDONTWRITEBYTECODE
 # Small tensors, and several tests at once: threads would only wait for each other.
 unit integration ranks loops campaigns: export OMP_NUM_THREADS := 1
 
-unit: setup ## Only the tests that need no service
-	@$(BIN)/python -m pytest --doctest-modules $(filter-out producers/integrations/% producers/examples/%,$(DOCTESTS)) tests -m "not ($(OUTSIDE))" --numprocesses=logical --maxprocesses=8 --dist=worksteal $(ARGS)
+# JVMs that live for a minute or two: what a better compiler would spend on them never comes back.
+integration: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
+
+unit: setup ## Only the tests that need neither a service nor torch
+	@$(BIN)/python -m pytest --doctest-modules $(filter-out producers/integrations/% producers/examples/% $(TORCH_DOCTESTS),$(DOCTESTS)) tests -m "not ($(OUTSIDE))" --numprocesses=logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
-	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS) $(CAMPAIGNS)) -m "$(OUTSIDE)" $(ARGS)
+	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS) $(CAMPAIGNS) $(RANKS)) -m "$(OUTSIDE)" $(ARGS)
 
 ranks: setup ## Only the tests that train with torch alone: several ranks, checkpoints, a lost stage
-	@$(BIN)/python -m pytest $(RANKS) -m "$(OUTSIDE)" $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules $(TORCH_DOCTESTS) $(RANKS) -m "$(OUTSIDE)" $(ARGS)
 
 loops: setup ## Only the tests that train with other frameworks, and the examples
-	@$(BIN)/python -m pytest $(LOOPS) --ignore=$(RANKS) -m "$(OUTSIDE)" $(ARGS)
+	@$(BIN)/python -m pytest $(LOOPS) $(addprefix --ignore=,$(RANKS)) -m "$(OUTSIDE)" $(ARGS)
 
 campaigns: setup ## Only the rescue matrix, the acceptance figures and the stabilisers, in small
 	@$(BIN)/python -m pytest $(CAMPAIGNS) -m "$(OUTSIDE)" $(ARGS)

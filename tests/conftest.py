@@ -25,14 +25,16 @@ from holter.infra.jars import Jars, find_jars
 from tests.jobs.local_broker import running_broker
 
 OPEN = ("network", "services", "flink")
-OUTSIDE = r"\bmark\.(?:network|services|flink|frameworks)\b"
+OUTSIDE = r"\bmark\.(?:network|services|flink|frameworks|torch)\b"
 """What the Makefile's targets leave out of the unit tests."""
+OF_TORCH = re.compile("/(?:producers/torch|infra/stabilisers)/")
+"""Whose doctests the Makefile runs with the other tests of torch."""
 
 collect_ignore = ["producers/integrations/hello"]
 """Programs of their own, which train when they are imported."""
 
 UNTIMED: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("quick", max_examples=25, derandomize=True, **UNTIMED)
+settings.register_profile("quick", max_examples=15, derandomize=True, **UNTIMED)
 settings.register_profile("thorough", max_examples=1000, **UNTIMED)
 settings.load_profile("quick")
 
@@ -49,7 +51,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not collection_path.name.startswith("test_"):
         return None if ">>> " in text else True
     if expression.startswith("not ("):
-        return True if re.search(rf"^pytestmark = .*{OUTSIDE}", text, re.MULTILINE) else None
+        return True if re.search(rf"^pytestmark = (?:\[\s*)?.*{OUTSIDE}", text, re.MULTILINE) else None
     if expression.startswith("services or "):
         return None if re.search(OUTSIDE, text) else True
     return None
@@ -68,6 +70,13 @@ def pytest_collection_finish() -> None:
     """What collecting imported stays until the end: the collector need not walk all of torch again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A doctest cannot say that its module needs torch: its folder does."""
+    if isinstance(item, pytest.DoctestItem) and OF_TORCH.search(item.path.as_posix()):
+        item.add_marker("torch")
 
 
 @pytest.fixture(autouse=True)

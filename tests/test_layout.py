@@ -6,7 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ ALLOWED = {
         "holter.pipeline.loader",
     ),
     "holter.pipeline.local": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.bus", "holter.pipeline.local"),
+    "holter.pipeline.diagnose": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.diagnose"),
     "holter.pipeline.replay": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.replay"),
     "holter.pipeline.fit": ("holter.schemas", "holter.pipeline.core", "holter.pipeline.replay", "holter.pipeline.fit"),
     "holter.pipeline.cli": ("holter",),
@@ -133,11 +134,25 @@ def test_the_core_is_pure(imported: dict[str, set[str]]) -> None:
     assert impure == []
 
 
+ELSEWHERE = ("holter.jobs", "holter.producers.integrations", "holter.producers.examples")
+OF_TORCH = (*(part for part in ONLY_IN["torch"] if part not in FRAMEWORKS), "holter.infra.acceptance")
+
+
+def can_be_imported(which: Callable[[str], bool]) -> bool:
+    """Whether there are such modules; raises what the import of one raises."""
+    found = [module for module in MODULES if which(module) and not module.endswith("__main__")]
+    for module in found:
+        importlib.import_module(module)
+    return bool(found)
+
+
 def test_every_module_can_be_imported() -> None:
-    elsewhere = ("holter.jobs", "holter.producers.integrations", "holter.producers.examples")
-    for module in MODULES:
-        if not within(module, elsewhere) and not module.endswith("__main__"):
-            importlib.import_module(module)
+    assert can_be_imported(lambda module: not within(module, (*ELSEWHERE, *OF_TORCH)))
+
+
+@pytest.mark.torch
+def test_every_module_of_torch_can_be_imported() -> None:
+    assert can_be_imported(lambda module: within(module, OF_TORCH))
 
 
 def test_every_package_is_installed() -> None:

@@ -42,7 +42,8 @@ _KERAS: Methods = ("holter.producers.integrations.keras", "HolterCallback", ("on
 
 
 class Framework(NamedTuple):
-    """``own`` begin all of Holter's work on the training thread; ``steps`` are the loop's in them."""
+    """``own`` begin all of Holter's work on the training thread; ``steps`` are the loop's in them. A loop that
+    ``applies`` something keeps its states in memory itself."""
 
     module: str
     loop: str
@@ -77,7 +78,7 @@ def measure_cost(name: str, num_blocks: int) -> list[dict[str, Any]]:
     training, batch_size = _training(name)
 
     def train(side: Side) -> None:
-        run = _run(name) if side is worn else None
+        run = _run(name, FRAMEWORKS[name].applies) if side is worn else None
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             training(Trained(side.begin_step, num_steps, batch_size, CHECKPOINT_EVERY, Path(folder), run))
             if run is not None:
@@ -90,10 +91,10 @@ def measure_cost(name: str, num_blocks: int) -> list[dict[str, Any]]:
     ][_NUM_WARM_UP_BLOCKS:]
 
 
-def measure_memory(name: str, is_worn: bool) -> dict[str, float]:
-    """The most that this process ever held, after a training alone."""
+def measure_memory(name: str, side: str) -> dict[str, float]:
+    """The most that this process ever held, after a training alone: ``plain``, ``worn``, or ``keeping`` states too."""
     training, _ = _training(name)
-    run = _run(name) if is_worn else None
+    run = None if side == "plain" else _run(name, FRAMEWORKS[name].applies if side == "keeping" else ())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         training(Trained(lambda: None, _MEMORY_STEPS, _MEMORY_BATCH, CHECKPOINT_EVERY, Path(folder), run))
         if run is not None:
@@ -115,10 +116,8 @@ def _training(name: str) -> tuple[Callable[[Trained], None], int]:
     return getattr(module, framework.loop), fitting_batch_size(module.seconds_of, module.SIZES)
 
 
-def _run(name: str) -> Run:
-    return init(
-        "bench", f"{name}-{os.environ.get('TORCHELASTIC_RUN_ID', time.time_ns())}", allow=FRAMEWORKS[name].applies
-    )
+def _run(name: str, applies: tuple[EffectName, ...]) -> Run:
+    return init("bench", f"{name}-{os.environ.get('TORCHELASTIC_RUN_ID', time.time_ns())}", allow=applies)
 
 
 def _means(steps: list[StepSeconds]) -> list[float]:
@@ -127,7 +126,7 @@ def _means(steps: list[StepSeconds]) -> list[float]:
 
 def main(arguments: list[str]) -> None:
     name, kind, setting = arguments
-    said = measure_cost(name, int(setting)) if kind == "cost" else measure_memory(name, setting == "worn")
+    said = measure_cost(name, int(setting)) if kind == "cost" else measure_memory(name, setting)
     if os.environ.get("RANK", "0") == "0":
         print(json.dumps(said))
 

@@ -36,7 +36,9 @@ def measure(environ: dict[str, str], num_blocks: int, names: Iterable[str] = tup
         StackError: a training failed, with its last words.
     """
     return [
-        figure for name in names for figure in (*step_figures(name, environ, num_blocks), memory_figure(name, environ))
+        figure
+        for name in names
+        for figure in (*step_figures(name, environ, num_blocks), *memory_figures(name, environ))
     ]
 
 
@@ -59,11 +61,23 @@ def step_figures(name: str, environ: dict[str, str], num_blocks: int) -> list[Fi
     ]
 
 
-def memory_figure(name: str, environ: dict[str, str]) -> Figure:
-    """Raises :class:`StackError` as :func:`measure`."""
+def memory_figures(name: str, environ: dict[str, str]) -> list[Figure]:
+    """Without what a loop of its own keeps to go back to, which is what it asked for, and with it.
+
+    Raises:
+        StackError: as :func:`measure`.
+    """
     plain, worn = (_said(name, environ, "memory", side)["peak_mib"] for side in ("plain", "worn"))
-    note = f"peak of the process, over {plain:,.0f} MiB; copies of a state of 15 MB for checkpoints are in it"
-    return Figure(f"{name}_memory_mib", worn - plain, "MiB", 30.0, note=note)
+    note = f"peak of the process, over {plain:,.0f} MiB"
+    if not FRAMEWORKS[name].applies:
+        note += "; a copy of a state of 15 MB for checkpoints is in it"
+        return [Figure(f"{name}_memory_mib", worn - plain, "MiB", 30.0, note=note)]
+    keeping = _said(name, environ, "memory", "keeping")["peak_mib"]
+    kept_note = "the same with the states of 20 MB that it keeps: the newest two and the newest healthy one"
+    return [
+        Figure(f"{name}_memory_mib", worn - plain, "MiB", 30.0, note=f"{note}; nothing is kept to go back to"),
+        Figure(f"{name}_memory_keeping_mib", keeping - plain, "MiB", note=kept_note),
+    ]
 
 
 _SAVING_SHARE = BLOCK_STEPS / _USUAL_CHECKPOINT_EVERY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ _MAX_BYTES = 6_000_000
 _HELD_OUT_BYTES = 200_000
 
 
+@functools.cache
 def read_corpus() -> Tensor:
-    """The text as tokens below 128, always in the same order."""
+    """The text as tokens below 128, always in the same order; read once, and never to be written to."""
     text = bytearray()
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         text += path.read_bytes()

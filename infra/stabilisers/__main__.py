@@ -27,9 +27,7 @@ _LINE_SECONDS = 30.0
 
 def stabilisers(
     only: Annotated[list[str] | None, typer.Option("--only", help=f"Of {', '.join(ARMS)}; may be repeated.")] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Half a minute: whether all of it runs. Its numbers say nothing.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="Ten seconds: whether all of it runs. Its numbers say nothing.")] = False,
     long: Annotated[
         bool,
         typer.Option(

@@ -16,6 +16,7 @@ from holter.infra.stabilisers.arms import ARMS
 from holter.infra.stabilisers.ordering import REMEDIES, Recovery, RecoveryResult, run_recovery
 from holter.infra.stabilisers.setting import (
     CELLS,
+    FAULTS,
     LONG,
     ORDERING,
     QUICK,
@@ -70,6 +71,7 @@ QUICK_CAMPAIGN = Campaign(
     ("none", "globalgc", "clippy", "skip-step", "rollback", "rollback-ordered"),
     (0,),
     setting=QUICK,
+    cells=tuple((fault, 0.95) for fault in FAULTS),
     ordering=QUICK_ORDERING,
 )
 

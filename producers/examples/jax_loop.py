@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     weights = task.make_weights()
     moments = (jax.tree.map(jnp.zeros_like, weights),) * 2
     run = producers.init(project="examples", config=vars(options), allow={"lr_factor", "rollback"})
-    checkpoints = MemoryCheckpoints[Any](run, keep=12)  # a hundred steps this short may pass before an action is here
+    checkpoints = MemoryCheckpoints[Any](run, keep=18)  # hundreds of steps this short may pass before an action is here
     step, num_done, factor, climb = 0, 0, 1.0, 0.0
     while step < task.NUM_STEPS:
         step, num_done, factor = step + 1, num_done + 1, min(1.0, factor + climb)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-NUM_STEPS = 400
+NUM_STEPS = 600
 LEARNING_RATE = 3e-3
 _BURST = range(200, 205)
 _BURST_FACTOR = 200.0

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
         optimizer = make_optimizer(task.make_optimizer(model, options.fault))
         rate, steps = task.LEARNING_RATE, options.steps
         scheduler = OptimizerParamScheduler(optimizer, 0.0, rate, 0.02 * rate, 0, steps, "linear", 0, 0, 1, "constant")
-        hooks = watch(model, optimizer, scheduler, project="examples", allow={"lr_factor"})
+        hooks = watch(model, optimizer, scheduler, project="examples", allow={"rollback", "lr_factor"})
 
         loader = DataLoader(task.make_data(), task.BATCH_SIZE, shuffle=True)
         endless = (batch for _ in itertools.count() for batch in loader)

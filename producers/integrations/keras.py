@@ -9,7 +9,7 @@ mean over the epoch so far. Nothing of torch or TensorFlow is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -41,7 +41,7 @@ class HolterCallback(keras.callbacks.Callback):
             was told what is allowed.
         allow: of ``lr_factor``, ``rollback`` and ``stop``.
         checkpoint_every: batches between two copies, where ``rollback`` is allowed; ``keep`` of them are kept, and the
-            newest healthy one.
+            newest healthy one. They are copied, since ``fit`` donates its arrays to the compiled step.
 
     Raises:
         ValueError: not exactly one of project and run was given, or an effect cannot be allowed. ``fit`` raises it
@@ -57,7 +57,7 @@ class HolterCallback(keras.callbacks.Callback):
         allow: Iterable[EffectName] = (),
         autonomy: Mapping[EffectName, Autonomy] | None = None,
         checkpoint_every: int = 25,
-        keep: int = 3,
+        keep: int = 2,
     ) -> None:
         super().__init__()
         check_one_given(run, project)
@@ -89,7 +89,7 @@ class HolterCallback(keras.callbacks.Callback):
         self.last_step += 1
         run.log(steps.measured, self.last_step, commit=True)
         if checkpoints.is_due(self.last_step):
-            checkpoints.keep(self.last_step, [np.array(each.value) for each in self._variables()])
+            checkpoints.keep(self.last_step, _copied(self._variables(), checkpoints.make_room()))
         if self._climb:
             self._scale(min(1.0, self._factor + self._climb))
         for action in run.poll_actions():
@@ -130,7 +130,7 @@ class HolterCallback(keras.callbacks.Callback):
     def _go_back(self, effect: Rollback, checkpoints: MemoryCheckpoints[State]) -> _Values:
         before = self.last_step
         for variable, value in zip(self._variables(), checkpoints.restore(effect), strict=True):
-            variable.assign(value)
+            variable.assign(value.copy())  # JAX may go on with the memory that it is given, and the copy is used again
         self.last_step = effect.step
         return float(before), float(effect.step)
 
@@ -147,6 +147,15 @@ class HolterCallback(keras.callbacks.Callback):
         optimizer = model.optimizer
         of_optimizer = [each for each in optimizer.variables if each is not optimizer._learning_rate]
         return [*model.trainable_variables, *model.non_trainable_variables, *of_optimizer]
+
+
+def _copied(variables: Sequence[keras.Variable], spare: State | None) -> State:
+    """In host memory, in the place of what was dropped."""
+    if spare is None:
+        return [np.array(each.value) for each in variables]
+    for copy, variable in zip(spare, variables, strict=True):
+        np.copyto(copy, np.asarray(variable.value))
+    return spare
 
 
 def _checked(allow: Iterable[EffectName], run: Run | None) -> frozenset[EffectName]:

@@ -1,7 +1,7 @@
 """Holter in a loop of Megatron-Core::
 
     from holter.producers.integrations.megatron import watch
-    hooks = watch(model, optimizer, opt_param_scheduler, project="my-project", allow={"nan_guard", "lr_factor"})
+    hooks = watch(model, optimizer, opt_param_scheduler, project="my-project", allow={"rollback", "lr_factor"})
     …
     hooks.add_loss(loss)                              # before optimizer.step()
     update_successful, grad_norm, _ = optimizer.step()
@@ -17,11 +17,20 @@ from typing import Any
 import torch
 
 from holter.producers.integrations.attaching import after_each_call, check_one_given, given_or_new_run
-from holter.producers.integrations.reported_steps import EngineScale, ReportedSteps, report_step, without_nan_guard
+from holter.producers.integrations.megatron_state import MegatronState, RewoundScheduler, parts_of, why_unknown
+from holter.producers.integrations.reported_steps import (
+    EngineScale,
+    ReportedSteps,
+    report_step,
+    without,
+    without_nan_guard,
+)
 from holter.producers.run import Run
 from holter.producers.torch.hooks import Hooks
+from holter.schemas.bounds import EffectName
 
 _INTERFACE = ("step", "get_loss_scale", "get_grad_norm", "param_groups")
+_NEED_CHECKPOINTS: frozenset[EffectName] = frozenset({"rollback", "skip_range", "checkpoint_now"})
 
 
 def watch(
@@ -39,7 +48,9 @@ def watch(
 
     The gradient norm is that of the whole model before clipping, as Megatron adds it up over its groups of ranks; of
     a step that was skipped it is infinite. A step that is not finite is skipped by Megatron's own gradient scaler;
-    without one every step is taken. Weights and moments are Megatron's to save: Holter never goes back.
+    without one every step is taken. Where ``allow`` has an effect that needs checkpoints, every rank saves its own part
+    of model, optimizer, scaler and scheduler, beside Megatron's own checkpoints. What :func:`why_unknown` names has no
+    such part: what needs it is refused in a line at the start.
 
     Args:
         model: of this rank, or its chunks.
@@ -57,17 +68,19 @@ def watch(
     scale = EngineScale(optimizer.get_loss_scale) if _skips(optimizer) else None
     if scale is None:
         allow = without_nan_guard(allow, "without a gradient scaler Megatron takes every step")
-    reported = ReportedSteps(optimizer)
-    told = {"update_norm": "sampled" if _is_alone() else "none", **settings, "checkpoints": None}
+    if reason := why_unknown(optimizer):
+        allow = without(_NEED_CHECKPOINTS, allow, reason)
+    whole = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
+    reported = ReportedSteps(optimizer, MegatronState(optimizer, whole))
     hooks = Hooks(
         given_or_new_run(run, project, config),
-        model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model),
+        whole,
         reported,
-        scheduler=scheduler,
+        scheduler=RewoundScheduler(scheduler) if hasattr(scheduler, "num_steps") else scheduler,
         scaler=scale,
         grad_norm_scope="global",
         allow=allow,
-        **told,
+        **_told(settings, frozenset(allow)),
     )
 
     def hear(returned: tuple[bool, Any, Any]) -> None:
@@ -81,10 +94,15 @@ def watch(
     return hooks
 
 
+def _told(settings: dict[str, Any], allow: frozenset[EffectName]) -> dict[str, Any]:
+    """What is saved costs a copy of all this: nothing is, where it is of no use."""
+    told = {"update_norm": "sampled" if _is_alone() else "none", **settings}
+    return told if allow & _NEED_CHECKPOINTS else {**told, "checkpoints": None}
+
+
 def _skips(optimizer: Any) -> bool:
     """Of a chained optimizer the parts share one scaler."""
-    parts = getattr(optimizer, "chained_optimizers", [optimizer])
-    return any(getattr(part, "grad_scaler", None) is not None for part in parts)
+    return any(getattr(part, "grad_scaler", None) is not None for part in parts_of(optimizer))
 
 
 def _is_alone() -> bool:

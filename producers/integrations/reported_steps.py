@@ -10,6 +10,7 @@ import torch
 
 from holter.producers.notices import logger
 from holter.producers.torch.hooks import Hooks
+from holter.producers.torch.training_state import Stateful
 from holter.schemas.bounds import EffectName
 
 
@@ -17,11 +18,13 @@ class ReportedSteps(torch.optim.Optimizer):
     """Has the engine's parameter groups; its :meth:`step` says that the engine took one, and does nothing.
 
     The inner optimizers of such engines hold parts of the weights, are stepped several times for one step, and get
-    gradients that were clipped: their own hooks would tell wrong numbers. Its state is the engine's alone.
+    gradients that were clipped: their own hooks would tell wrong numbers. Its state is what ``kept`` knows of the
+    engine's; without that it is the engine's alone.
     """
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: Any, kept: Stateful | None = None) -> None:
         self._owner = owner
+        self._kept = kept
         self.defaults: dict[str, Any] = {}
         self.state = {}  # type: ignore[assignment]
         self.__setstate__({})  # makes what hooks need; __init__ would add its own groups
@@ -37,6 +40,15 @@ class ReportedSteps(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._owner.zero_grad()
+
+    def state_dict(self) -> dict[str, Any]:
+        """In the form of torch's, whose groups and moments are those in ``engine``."""
+        engine = None if self._kept is None else self._kept.state_dict()
+        return {"state": {}, "param_groups": [{} for _ in self.param_groups], "engine": engine}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._kept is not None:
+            self._kept.load_state_dict(state["engine"])
 
 
 class EngineScale:
@@ -76,9 +88,14 @@ def report_step(hooks: Hooks, optimizer: ReportedSteps, scale: EngineScale | Non
         scale.update()
 
 
+def without(effects: frozenset[EffectName], allow: Any, why: str) -> frozenset[EffectName]:
+    """What is left of ``allow``; what an engine makes impossible is told in a line."""
+    allowed = frozenset(allow)
+    if lacking := sorted(allowed & effects):
+        logger.warning("allowed but not possible here: %s (%s)", ", ".join(lacking), why)
+    return allowed - effects
+
+
 def without_nan_guard(allow: Any, why: str) -> frozenset[EffectName]:
     """For engines that take every step: nobody can withhold theirs."""
-    allowed = frozenset(allow)
-    if "nan_guard" in allowed:
-        logger.warning("allowed but not possible here: nan_guard (%s)", why)
-    return allowed - {"nan_guard"}
+    return without(frozenset({"nan_guard"}), allow, why)

@@ -25,7 +25,7 @@ from holter.producers.torch.parallelism import meet
 from holter.producers.torch.ranks import Word
 from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex_reports import ReflexReports
-from holter.producers.torch.sharding import whole
+from holter.producers.torch.sharding import whole_norm
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.producers.torch.withheld_steps import make_withheld_steps
 from holter.schemas.bounds import Autonomy, EffectName, Scope, UpdateNormSource
@@ -149,7 +149,7 @@ class Hooks:
         """The gradients are whole and unscaled; ``norm`` is theirs, where the loop computed it when it clipped."""
         if norm is None and self._measures_norm:
             norm = self._gradients.norm()
-        self._norm = None if norm is None else whole(torch.as_tensor(norm)).detach()
+        self._norm = None if norm is None else whole_norm(torch.as_tensor(norm)).detach()
 
     def end_step(self) -> None:
         """The boundary of a loop that says it itself: after the scheduler's step."""

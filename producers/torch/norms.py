@@ -31,8 +31,8 @@ class UpdateNorm:
 
     source: UpdateNormSource
 
-    def measure(self) -> torch.Tensor:
-        """The norm since the last :meth:`measure` or :meth:`restart`."""
+    def measure(self) -> torch.Tensor | float:
+        """The norm since the last :meth:`measure` or :meth:`restart`, to single precision."""
         raise NotImplementedError
 
     def restart(self) -> None:
@@ -82,7 +82,7 @@ class SampledUpdateNorm(UpdateNorm):
     def num_elements(self) -> int:
         return self._before.numel()
 
-    def measure(self) -> torch.Tensor:
+    def measure(self) -> torch.Tensor | float:
         torch.cat(self._views, out=self._after)
         self._before.sub_(self._after).mul_(self._weights)
         norm: torch.Tensor = torch.linalg.vector_norm(self._before)
@@ -99,16 +99,19 @@ class HostSampledUpdateNorm(SampledUpdateNorm):
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         super().__init__(parameters)
         self._host_views = [view.numpy() for view in self._views]
+        self._host_weights = self._weights.numpy()
+        self._host_before, self._host_after = self._before.numpy(), self._after.numpy()
 
-    def measure(self) -> torch.Tensor:
-        before, after = self._before.numpy(), self._after.numpy()
+    def measure(self) -> float:
+        before, after = self._host_before, self._host_after
         np.concatenate(self._host_views, out=after)
         with np.errstate(all="ignore"):  # weights may have become infinite
             np.subtract(before, after, out=before)
-            np.multiply(before, self._weights.numpy(), out=before)
-            norm = math.sqrt(np.dot(before, before))
+            np.multiply(before, self._host_weights, out=before)
+            norm = np.float32(math.sqrt(np.dot(before, before)))
         self._before, self._after = self._after, self._before
-        return torch.tensor(norm)
+        self._host_before, self._host_after = after, before
+        return float(norm)
 
 
 def make_update_norm(parameters: Sequence[torch.Tensor], source: UpdateNormSource) -> UpdateNorm | None:

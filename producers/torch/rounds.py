@@ -41,7 +41,7 @@ class Round:
         self._work.wait()  # raises what went wrong
         if self._says_farewell():
             raise NoAgreement("a rank has left or waited in vain")
-        return Word(*(int(value) for value in self._values.numpy()))
+        return Word(*self._values.tolist())
 
     @property
     def has_failed(self) -> bool:

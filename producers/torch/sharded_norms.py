@@ -32,7 +32,7 @@ class GlobalUpdateNorm(UpdateNorm):
         squares = [
             part.add_up(_square(None if norm is None else norm.measure(), self._device)) for part, norm in self._parts
         ]
-        return torch.stack(squares).sum().sqrt()
+        return (squares[0] if len(squares) == 1 else torch.stack(squares).sum()).sqrt()
 
     def restart(self) -> None:
         for _, norm in self._parts:
@@ -49,7 +49,9 @@ def _local_parts(part: Part) -> list[torch.Tensor]:
     return [local_part(parameter).detach() for parameter in part.parameters]
 
 
-def _square(norm: torch.Tensor | None, device: torch.device) -> torch.Tensor:
+def _square(norm: torch.Tensor | float | None, device: torch.device) -> torch.Tensor:
     """In double precision where the device has it: a large norm's square must not become infinite."""
     dtype = torch.float32 if device.type == "mps" else torch.float64
-    return torch.zeros((), dtype=dtype, device=device) if norm is None else norm.to(device, dtype).square()
+    if isinstance(norm, torch.Tensor):
+        return norm.to(device, dtype).square()
+    return torch.full((), 0.0 if norm is None else norm * norm, dtype=dtype, device=device)

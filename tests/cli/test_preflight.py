@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from holter.pipeline.cli.main import app
 
+pytestmark = pytest.mark.torch
 TRAIN = """
 import torch
 
@@ -50,7 +51,6 @@ def holter_preflight(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["preflight", *arguments])
 
 
-@pytest.mark.torch
 def test_a_serious_finding_is_exit_1_and_told_with_why_and_fix(train: str) -> None:
     done = holter_preflight(f"{train}:hasty")
     assert done.exit_code == 1, done.output
@@ -59,7 +59,6 @@ def test_a_serious_finding_is_exit_1_and_told_with_why_and_fix(train: str) -> No
     assert "not checked" in done.output
 
 
-@pytest.mark.torch
 def test_a_file_may_be_named_and_json_is_one_object(train: str) -> None:
     done = holter_preflight(f"{train}.py:half", "--json", "--clip", "0.5")
     assert done.exit_code == 0, done.output
@@ -68,7 +67,6 @@ def test_a_file_may_be_named_and_json_is_one_object(train: str) -> None:
     assert (decay["severity"], decay["value"]) == ("warning", 0.01)
 
 
-@pytest.mark.torch
 @pytest.mark.parametrize(
     ("target", "said"),
     [

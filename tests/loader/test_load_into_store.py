@@ -150,7 +150,8 @@ def test_bands_and_features_are_read_back(store: EmbeddedStore) -> None:
     for name in ("signal", "signal.features", "window_stat", "window_stat.band"):
         log.append(*RECORDS[name])
     load(store, log)
-    signals = "SELECT features, band_low, band_high FROM signals WHERE phase != 'close' ORDER BY step"
+    signals = "SELECT features, band_low, band_high FROM signals WHERE project = 'gpt-small' AND phase != 'close' "
+    signals += "ORDER BY step"
     assert repr(ask(store, signals)) == repr([({}, None, None), ({"given_back": 0.25, "log_grad": math.nan}, 2.2, 2.8)])
     windows = "SELECT baseline, band_low, band_high, score FROM windows WHERE project = 'gpt-small' ORDER BY first_step"
     assert ask(store, windows) == [(None,) * 4, (2.55, 2.25, 2.85, 4.5)]

@@ -74,11 +74,29 @@ def test_the_newest_are_kept_and_the_newest_healthy_one() -> None:
     assert checkpoints.restore(Rollback(names[10], 10)) == "state 10"
 
 
+def test_room_is_made_before_a_state_is() -> None:
+    watch = FakeWatch()
+    run = make_run(watch)
+    checkpoints = MemoryCheckpoints[str](run, every_steps=5, keep=2)
+    spare = []
+    for step in (5, 10, 15, 20):
+        spare.append(checkpoints.make_room())
+        checkpoints.keep(step, f"state {step}")
+    run.finish()
+    assert spare == [None, None, "state 5", "state 10"]
+    assert [each.dropped for each in saved(watch)] == [
+        [],
+        [],
+        [saved(watch)[0].checkpoint],
+        [saved(watch)[1].checkpoint],
+    ]
+
+
 def test_a_loop_goes_back_in_a_new_attempt() -> None:
     watch = FakeWatch()
     run = make_run(watch)
     first = run.attempt
-    checkpoints = MemoryCheckpoints[str](run, every_steps=1)
+    checkpoints = MemoryCheckpoints[str](run, every_steps=1, keep=3)
     for step in (1, 2, 3):
         run.log({"train/loss": float(step)}, step, commit=True)
         checkpoints.keep(step, f"state {step}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,15 @@ from holter.pipeline.core.steps import StepRecord
 Array = npt.NDArray[np.float64]
 
 STEP_MS = 50
+
+
+def autoregressive(innovations: Array, correlation: float) -> Array:
+    """AR(1): each value is ``correlation`` times the one before it, plus its innovation.
+
+    >>> autoregressive(np.array([1.0, 0.0, 3.0]), 0.5).tolist()
+    [1.0, 0.5, 3.25]
+    """
+    return np.array(list(accumulate(innovations.tolist(), lambda before, new: new + correlation * before)))
 
 
 def records_of(

@@ -17,6 +17,8 @@ from holter.infra.acceptance import __main__ as command
 from holter.infra.rescue.results import Results
 from tests.infra.rescue.results import CURVE, result
 
+pytestmark = pytest.mark.torch
+
 UNHURT = replace(result("healthy", "shadow", 2.0), num_incidents=0, first_signal=None)
 ARMS = [
     UNHURT,

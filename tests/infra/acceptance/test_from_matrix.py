@@ -12,6 +12,8 @@ from holter.infra.acceptance.from_matrix import accuracy, false_alarms, from_mat
 from holter.infra.rescue.score import cases
 from tests.infra.rescue.results import CURVE, result
 
+pytestmark = pytest.mark.torch
+
 UNHURT = replace(result("healthy", "shadow", 2.0), num_incidents=0, first_signal=None)
 HURT = result("bit-flip", "shadow", None)
 

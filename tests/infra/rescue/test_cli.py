@@ -10,6 +10,8 @@ pytest.importorskip("torch")
 from holter.infra.acceptance.__main__ import app as acceptance
 from holter.infra.rescue.__main__ import app as rescue
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("app", [rescue, acceptance], ids=["rescue", "acceptance"])
 def test_it_has_help_with_an_example(app: object) -> None:

@@ -14,6 +14,8 @@ from holter.infra.rescue.faults import FAULTS, LrBurstAndDamagedCheckpoint
 from holter.infra.rescue.prefix import Plan
 from holter.infra.rescue.workload import RECIPES, build
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_the_data_is_met_again_and_another_is_not(name: str) -> None:

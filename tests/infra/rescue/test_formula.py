@@ -10,6 +10,8 @@ from holter.infra.rescue.formula import measure
 from holter.infra.rescue.score import cases
 from tests.infra.rescue.results import CURVE, result
 
+pytestmark = pytest.mark.torch
+
 
 def test_its_three_terms() -> None:
     arms = [

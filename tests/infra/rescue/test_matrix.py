@@ -1,4 +1,4 @@
-"""The matrix in its small form: six faults, one seed, every policy, on live runs."""
+"""The matrix in its small form, on live runs: six faults, one seed, in shadow and under the policy of the claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from holter.infra.rescue.score import Case, cases, score
 from holter.infra.rescue.summary import summary
 
 FAULTS = ("lr-burst", "bad-data", "nan-loss", "poisoned-moments", "bit-flip", "lr-burst-damaged-checkpoint")
-MATRIX = Matrix(FAULTS, seeds=(1,), steps_after=150, treats_healthy=False, measures_formula=False)
+MATRIX = Matrix(
+    FAULTS, (SHADOW, "expected-cost"), seeds=(1,), steps_after=100, treats_healthy=False, measures_formula=False
+)
 PACE = Pace()
 
 pytestmark = [pytest.mark.services, pytest.mark.torch, pytest.mark.timeout(900)]

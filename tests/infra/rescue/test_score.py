@@ -9,6 +9,8 @@ pytest.importorskip("torch")
 from holter.infra.rescue.score import Case, cases, score
 from tests.infra.rescue.results import CURVE, result
 
+pytestmark = pytest.mark.torch
+
 POLICY = "expected-cost"
 FAULT = "bit-flip"
 

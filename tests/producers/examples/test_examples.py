@@ -18,7 +18,12 @@ from tests.producers.integrations.recorded import read_story  # noqa: E402
 pytestmark = [pytest.mark.torch, pytest.mark.services, pytest.mark.timeout(480)]
 
 FOLDER = Path(examples.__file__).parent
-LIBRARIES = {"huggingface_trainer": "transformers", "lightning_trainer": "lightning", "accelerate_loop": "accelerate"}
+LIBRARIES = {
+    "huggingface_trainer": "transformers",
+    "lightning_trainer": "lightning",
+    "accelerate_loop": "accelerate",
+    "megatron_loop": "megatron.core",
+}
 OF_TORCH = ("plain_loop", "own_loop", "compiled")
 ON_TWO_RANKS = ("ddp", "fsdp2")
 
@@ -51,25 +56,14 @@ def test_a_burst_is_seen_at_its_step_and_healed(
 def test_a_library_s_loop_is_healed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it would be untreated is measured where the same lines are patched into a hello-world."""
+    """What it would be untreated is measured where the same lines are patched into a hello-world; of Megatron it is
+    .64, as that of the plain loop."""
     pytest.importorskip(LIBRARIES[name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLTER_MODE", "local")
     importlib.import_module(f"holter.producers.examples.{name}").main(["--fault", "lr-burst"])
     assert_seen_and_treated(tmp_path)
     assert final_loss(capsys.readouterr().out) < 0.2
-
-
-def test_megatron_s_loop_sees_the_burst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are Megatron's to save, so that the damage stays."""
-    pytest.importorskip("megatron.core")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLTER_MODE", "local")
-    importlib.import_module("holter.producers.examples.megatron_loop").main(["--fault", "lr-burst", "--steps", "300"])
-    story = read_story(tmp_path / "holter-runs" / "examples")
-    assert 200 in {signal.onset_step for signal in story.signals}
-    assert story.started().effects == ["lr_factor"]
-    assert story.effects() <= {"lr_factor"}
 
 
 @pytest.mark.parametrize("name", ON_TWO_RANKS)

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from holter import producers
+from holter.producers.actions import CannotApply
+from holter.producers.memory_checkpoints import MemoryCheckpoints
+from holter.schemas.control import Rollback
 from tests.producers.integrations.recorded import read_story
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.services, pytest.mark.timeout(480)]
@@ -39,3 +43,24 @@ def test_a_burst_is_seen_at_its_step_and_undone(name: str, library: str, tmp_pat
     assert "rollback" in story.effects()
     assert untreated > 2 * unhurt
     assert (untreated - treated) / (untreated - unhurt) >= 0.8
+
+
+def test_a_state_that_was_donated_is_dropped_with_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    jax = pytest.importorskip("jax")
+    run = producers.init("tests", "donates", mode="offline", runs=tmp_path, environ={}, allow={"rollback"})
+    run.log({"train/loss": 1.0}, step=0, commit=True)
+    checkpoints = MemoryCheckpoints[object](run)
+    step = jax.jit(lambda weights: [weights[0] + 1.0], donate_argnums=0)
+    weights = [jax.numpy.zeros(4)]
+    for number in (1, 2):
+        checkpoints.keep(number, weights)
+        weights = step(weights)
+    checkpoints.keep(3, jax.tree.map(jax.numpy.copy, weights))
+    step(weights)
+    names = [f"{run.attempt}-{number:09d}" for number in (2, 3)]
+    with pytest.raises(CannotApply, match="kept no longer"):
+        checkpoints.restore(Rollback(names[0], 2))
+    assert checkpoints.restore(Rollback(names[1], 3))[0].tolist() == [2.0] * 4  # type: ignore[index]
+    run.finish()
+    lines = [record.message for record in caplog.records if "was donated" in record.message]
+    assert lines == ["a kept state was donated to a compiled function: copy it before, jax.tree.map(jnp.copy, state)"]

@@ -1,8 +1,10 @@
-"""Megatron-Core's optimizers want CUDA: their documented interface (core/optimizer/optimizer.py of 0.16) stands in."""
+"""The documented interface of Megatron-Core's optimizers (core/optimizer/optimizer.py of 0.16), which want CUDA."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ class MixedPrecision:
 
     def __init__(self, inner: torch.optim.Optimizer, is_scaled: bool) -> None:
         self.optimizer = inner
+        self.config: Any = None
         self.grad_scaler = object() if is_scaled else None
         self.scale = torch.tensor([1024.0] if is_scaled else [1.0])
 
@@ -71,11 +74,12 @@ class ParamScheduler:
 
 
 class Loop:
-    def __init__(self, told: FakeWatch, is_scaled: bool = True, **settings: Any) -> None:
+    def __init__(self, told: FakeWatch, is_scaled: bool = True, config: Any = None, **settings: Any) -> None:
         torch.manual_seed(0)
         self.model = torch.nn.Linear(4, 1)
         groups = [{"params": list(self.model.parameters()), "max_lr": 0.01, "min_lr": 0.0}]
         self.optimizer = MixedPrecision(torch.optim.AdamW(groups, lr=0.01), is_scaled)
+        self.optimizer.config = config
         self.scheduler = ParamScheduler(self.optimizer)
         self.hooks = watch([self.model], self.optimizer, self.scheduler, run=make_run(told), **settings)
 
@@ -121,14 +125,32 @@ def test_a_factor_on_the_learning_rate_outlives_the_scheduler() -> None:
 
 
 @pytest.mark.parametrize("is_scaled", [True, False])
-def test_what_can_be_applied_is_reported(is_scaled: bool) -> None:
+def test_what_can_be_applied_is_reported(is_scaled: bool, tmp_path: Path) -> None:
     told = FakeWatch()
-    loop = Loop(told, is_scaled, allow={"nan_guard", "lr_factor", "rollback"})
+    loop = Loop(told, is_scaled, allow={"nan_guard", "lr_factor", "rollback"}, checkpoints=tmp_path)
     loop.hooks.run.finish()
+    expected = {"lr_factor", "rollback", "skip_range", "checkpoint_now"}
+    assert effects_at_the_start(told) == (expected | {"nan_guard"} if is_scaled else expected)
+
+
+def test_what_cannot_be_gone_back_with_is_told_in_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told = FakeWatch()
+    offloaded = SimpleNamespace(optimizer_cpu_offload=True)
+    loop = Loop(told, config=offloaded, allow={"rollback", "lr_factor"}, checkpoints=tmp_path)
+    loop.hooks.run.finish()
+    assert effects_at_the_start(told) == {"lr_factor", "nan_guard"}
+    (line,) = [record.message for record in caplog.records if "rollback" in record.message]
+    assert line == (
+        "allowed but not possible here: rollback "
+        "(with optimizer_cpu_offload Holter does not know how the state lies on the ranks)"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def effects_at_the_start(told: FakeWatch) -> set[str]:
     (started,) = told.events(Started)
-    expected = ["lr_factor", "nan_guard"] if is_scaled else ["lr_factor"]
     assert isinstance(started.event, Started)
-    assert sorted(started.event.effects) == expected
+    return set(started.event.effects)
 
 
 def test_what_cannot_be_watched_is_told_in_a_line() -> None:

@@ -16,6 +16,7 @@ import torch
 from holter.producers.torch import Hooks, SkipExplosions, ballots, effects
 from holter.producers.torch.clip import make
 from holter.producers.torch.reflex import SelectingReflex
+from holter.producers.torch.sharding import is_sharded, whole_norm
 from holter.schemas.control import ClipAdjust, LrFactor, MomentumReset, Rollback, SkipRange
 from holter.schemas.telemetry import BadGradient, Started
 from tests.producers.torch.clip.gradients import tensors_of
@@ -558,3 +559,18 @@ def test_a_sharded_loop_may_tell_the_norm_that_it_clipped_at(tmp_path: Path) -> 
     (clipped, told), _ = run_ranks(clipped_by_the_loop, 2, tmp_path)
     assert min(clipped) > 0.0
     assert told == pytest.approx(clipped)
+
+
+def total_norms(rank: int, num_ranks: int, folder: Path, wrap: str) -> tuple[bool, float, float]:
+    torch.manual_seed(rank)
+    model = WRAPS[wrap](torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Linear(16, 3)))
+    model(torch.randn(8, 4)).square().sum().backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    return is_sharded(norm), float(whole_norm(norm)), float(norm.full_tensor())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("wrap", "num_ranks"), [("fsdp2", 2), ("hsdp", 4)])
+def test_a_norm_over_shards_is_put_together_as_torch_does_it(tmp_path: Path, wrap: str, num_ranks: int) -> None:
+    for was_sharded, own, torchs in run_ranks(total_norms, num_ranks, tmp_path, wrap):
+        assert was_sharded
+        assert own == torchs > 0.0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.signal import lfilter
 
-from tests.scoreboard.series import Array
+from tests.scoreboard.series import Array, autoregressive
 
 
 def power_law(num_rows: int, start: float, floor: float, tau: float, power: float = 0.7) -> Array:
@@ -23,7 +22,7 @@ def log_noise(random: np.random.Generator, num_rows: int, sd: float) -> Array:
 def correlated(random: np.random.Generator, num_rows: int, correlation: float, sd: float) -> Array:
     """AR(1) of stationary sd ``sd``."""
     innovations = sd * np.sqrt(1.0 - correlation**2) * random.standard_normal(num_rows)
-    return np.asarray(lfilter([1.0], [1.0, -correlation], innovations))
+    return autoregressive(innovations, correlation)
 
 
 def phase(num_rows: int, period: int) -> Array:

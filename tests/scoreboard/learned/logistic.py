@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tests.scoreboard.series import Array
 
@@ -31,6 +30,8 @@ def fit(rows: Array, truth: Array, importance: Array, penalty: float = 1.0) -> L
     >>> model.logits(np.array([[0.0], [3.0]])).round(1).tolist()
     [-3.7, 3.7]
     """
+    from scipy.optimize import minimize
+
     center, spread = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-9)
     scaled = (rows - center) / spread
 

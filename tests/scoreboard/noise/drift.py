@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
-from tests.scoreboard.series import Array
+from tests.scoreboard.series import Array, autoregressive
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Autoregressive:
 
     def factors(self, random: np.random.Generator, num_values: int) -> Array:
         innovations = self.sd * np.sqrt(1.0 - self.correlation**2) * random.standard_normal(num_values)
-        return 1.0 + np.asarray(lfilter([1.0], [1.0, -self.correlation], innovations))
+        return 1.0 + autoregressive(innovations, self.correlation)
 
 
 @dataclass(frozen=True)

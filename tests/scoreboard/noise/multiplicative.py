@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.signal import lfilter
 
-from tests.scoreboard.series import Array
+from tests.scoreboard.series import Array, autoregressive
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class LogWander:
     def factors(self, random: np.random.Generator, num_values: int) -> Array:
         innovations = self.innovation_sd * random.standard_normal(num_values)
         innovations[0] *= self.log_sd / self.innovation_sd
-        return np.asarray(np.exp(lfilter([1.0], [1.0, -self.correlation], innovations)))
+        return np.asarray(np.exp(autoregressive(innovations, self.correlation)))
 
 
 @dataclass(frozen=True)
@@ -86,5 +85,5 @@ class ShotNoise:
 
     def factors(self, random: np.random.Generator, num_values: int) -> Array:
         shots = (random.random(num_values) < self.rate) * random.exponential(self.mean_height, num_values)
-        excursion = lfilter([1.0], [1.0, -math.exp(-1.0 / self.tau)], shots)
+        excursion = autoregressive(shots, math.exp(-1.0 / self.tau))
         return np.asarray((1.0 + excursion) * np.exp(self.calm_sd * random.standard_normal(num_values)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 from holter.schemas.telemetry import GRAD_NORM, LOSS
-from tests.scoreboard.series import Array
+from tests.scoreboard.series import Array, autoregressive
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class ProtocolRun:
     def columns(self, random: np.random.Generator, num_values: int) -> dict[str, Array]:
         curve = self.floor + self.span * (1.0 + np.arange(num_values) / self.tau) ** -self.power
         unit = random.standard_t(self.degrees, num_values) / np.sqrt(self.degrees / (self.degrees - 2.0))
-        noise = lfilter([1.0], [1.0, -self.correlation], self.loss_sd * unit)
-        log_norm = lfilter([1.0], [1.0, -self.correlation], self.grad_log_sd * random.standard_normal(num_values))
+        noise = autoregressive(self.loss_sd * unit, self.correlation)
+        log_norm = autoregressive(self.grad_log_sd * random.standard_normal(num_values), self.correlation)
         falling = 1.0 + 5.0 * np.exp(-np.arange(num_values) / self.tau)
         return {LOSS: curve + noise, GRAD_NORM: self.grad_level * falling * np.exp(log_norm)}
