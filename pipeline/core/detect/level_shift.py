@@ -1,6 +1,6 @@
 """A metric that has left its level for another and stays there: what it was held against is over.
 
-No trouble in itself, as where a schedule drops the rate, and never the begin of an incident.
+No trouble in itself, as where a schedule drops the rate: it never begins an incident.
 """
 
 from __future__ import annotations
