@@ -66,7 +66,8 @@ class Divergence:
             return None
         state.rise = max(state.rise, rise)
         bar = max(settings.margin * max(state.rises, default=0.0), settings.scales * scale)
-        is_above = rise > bar and self._is_large(rise, count, smooth, phase) and self._has_learned(phase)
+        is_large = rise > bar and self._is_large(rise, count, smooth, phase)
+        is_above = is_large and phase.has_learned(state.best, settings.progress)
         state.num_above = state.num_above + 1 if is_above or state.num_above < 0 else 0
         if state.num_above < settings.num_levels or state.num_fired >= settings.max_fired:
             return None
@@ -102,10 +103,6 @@ class Divergence:
         if size >= settings.size or size < 0.5 * settings.size:
             return size >= settings.size
         return phase.relative(level - self.state.curve.expected(count), best) >= settings.curve_size
-
-    def _has_learned(self, phase: Phase) -> bool:
-        start = phase.start_level()
-        return start - self.state.best >= self._settings.progress * abs(start)
 
     def _note_rise(self, rise: float) -> None:
         if rise > 0.0:

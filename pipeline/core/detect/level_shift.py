@@ -46,11 +46,11 @@ class LevelShift:
         state, num = self.state, self._settings.num_levels
         state.levels = [*state.levels, level][-2 * num :]
         state.steps = [*state.steps, step][-2 * num :]
-        if len(state.levels) < 2 * num:
+        bar = self._settings.scales * scale
+        if len(state.levels) < 2 * num or abs(level - state.levels[0]) <= bar:  # the gap is no wider
             return None
         before, after = state.levels[:num], state.levels[num:]
         gap = max(min(after) - max(before), min(before) - max(after))
-        bar = self._settings.scales * scale
         if not gap > bar or abs(phase.relative(gap, before[-1])) < self._settings.size:
             return None
         if max(_spread(before), _spread(after)) > self._settings.steadiness * gap:

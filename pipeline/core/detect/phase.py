@@ -78,6 +78,11 @@ class Phase:
         losses = self.state.start_losses
         return median(losses) if losses else math.nan
 
+    def has_learned(self, best: float, share: float) -> bool:
+        """Whether the run has come down by this share of its starting level; not while that is unknown."""
+        start = self.start_level()
+        return start - best >= share * abs(start)
+
     def begin_run(self) -> None:
         """Another run goes on in the same log: its progress is counted from here."""
         state = self.state

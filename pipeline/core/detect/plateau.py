@@ -21,7 +21,7 @@ class PlateauSettings:
     """Progress is a level lower by more than this many scales of the residuals,"""
     size: float = 0.002
     """and by more than this, relative as in :meth:`Phase.relative`."""
-    learned: float = 0.1
+    progress: float = 0.1
     """Only a run that has come down by this share of its starting level can stand still."""
 
 
@@ -49,7 +49,9 @@ class Plateau:
             self.state = PlateauState(level, step, count)
             return None
         num_idle = count - state.best_count
-        if state.is_told or num_idle < max(settings.num_records, state.best_count) or not self._has_learned(phase):
+        if state.is_told or num_idle < max(settings.num_records, state.best_count):
+            return None
+        if not phase.has_learned(state.best, settings.progress):
             return None
         state.is_told = True
         score = num_idle / settings.num_records
@@ -58,7 +60,3 @@ class Plateau:
     def restart(self) -> None:
         """Another run: what it had reached counts no longer."""
         self.state = PlateauState()
-
-    def _has_learned(self, phase: Phase) -> bool:
-        start = phase.start_level()
-        return start - self.state.best >= self._settings.learned * abs(start)
