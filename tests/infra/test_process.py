@@ -48,6 +48,7 @@ def test_stop_ends_the_whole_group(home: Path) -> None:
     identity = start(home, _PARENT)
     assert len(process.strays(home)) == 2
     assert not process.stop(identity, _DEADLINE_SECONDS)
+    assert all(process.wait_until_gone(child, _DEADLINE_SECONDS) for child in process.strays(home))
     assert process.strays(home) == []
 
 
