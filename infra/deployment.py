@@ -36,6 +36,7 @@ class Deployment:
     keys_file: str | None = None
     policy: str = DEFAULT_PRESET
     recovery_weights: str = ""
+    learned: str = ""
     checkpoint_interval_seconds: float = 10.0
     checkpoint_dir: str | None = None
     restore: Restore | None = None
@@ -51,7 +52,9 @@ class Deployment:
             return reader_arguments(self.bootstrap, self.prefix)
         if not self.keys_file:
             raise StackError("watch signs what it decides: name a key file on the workers with --keys-file")
-        settings = WatchSettings(self.bootstrap, self.prefix, self.keys_file, self.policy, self.recovery_weights)
+        settings = WatchSettings(
+            self.bootstrap, self.prefix, self.keys_file, self.policy, self.recovery_weights, self.learned
+        )
         return settings.arguments(self.issuer_epoch)
 
     def options(self) -> dict[str, str]:

@@ -16,7 +16,8 @@ _ON_CLUSTER = re.compile(r"holter-(\w+)\[(.*)\]")
 class WatchSettings:
     """What the one job that may act is told.
 
-    ``keys_file`` is a path on the workers' machines; ``recovery_weights`` are JSON, empty for the shipped ones.
+    ``keys_file`` is a path on the workers' machines; ``recovery_weights`` are JSON, empty for the shipped ones, as is
+    ``learned``, empty for no learned detector.
     """
 
     bootstrap: str
@@ -24,12 +25,14 @@ class WatchSettings:
     keys_file: str
     policy: str
     recovery_weights: str = ""
+    learned: str = ""
 
     def arguments(self, issuer_epoch: int) -> list[str]:
         return [
             *reader_arguments(self.bootstrap, self.prefix),
             *("--keys-file", self.keys_file, "--policy", self.policy, "--issuer-epoch", str(issuer_epoch)),
             *(("--recovery-weights", self.recovery_weights) if self.recovery_weights else ()),
+            *(("--learned", self.learned) if self.learned else ()),
         ]
 
 

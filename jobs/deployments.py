@@ -7,21 +7,18 @@ from pathlib import Path
 
 from holter.jobs.keyed import Restore, wall_clock_ms
 from holter.pipeline.core import run_operator
-from holter.pipeline.core.incidents import IncidentSettings
 from holter.pipeline.core.operator import Operator
-from holter.pipeline.core.recovery import RecoveryWeights
 from holter.pipeline.core.run_operator import Deployment
 from holter.pipeline.core.signals import SignalSettings
 from holter.pipeline.core.silence import Arrivals
 from holter.schemas import Keyring
 
 
-def open_watch(keys_file: Path, issuer_epoch: int, policy: str, weights: RecoveryWeights) -> Restore:
+def open_watch(keys_file: Path, issuer_epoch: int, policy: str, settings: SignalSettings) -> Restore:
     """Raises:
     KeyFileError: the file is missing, open to others, or has no issuer key.
     """
     keyring = Keyring(keys_file)
-    settings = SignalSettings(incidents=IncidentSettings(weights=weights))
     return _restorer(run_operator.watch(keyring.signer("issuer"), keyring, issuer_epoch, policy, settings))
 
 

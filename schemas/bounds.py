@@ -57,6 +57,7 @@ SignalKind = Literal[
     "divergence",
     "level_shift",
     "plateau",
+    "learned",
     "collapse",
     "loss_scale",
     "stuck",

@@ -1,4 +1,4 @@
-"""``holter fit``: P(recover) fitted anew to a store's own closed incidents, or to labelled runs."""
+"""``holter fit``: P(recover) fitted anew to closed incidents or labelled runs; the learned detector to the latter."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import track
 
-from holter.pipeline.cli.fit_report import left_out_line, print_priors, print_refit
+from holter.pipeline.cli.fit_report import left_out_line, print_learned, print_priors, print_refit
 from holter.pipeline.cli.sql import default_dsn, explain
 from holter.pipeline.core.recovery import RecoveryWeights
 from holter.pipeline.fit.errors import FitError
 from holter.pipeline.fit.from_store import Ask, gather_from_store
-from holter.pipeline.fit.from_traces import gather_from_traces
+from holter.pipeline.fit.from_traces import gather_from_traces, lessons_from_traces
 from holter.pipeline.fit.incidents import Gathered
-from holter.pipeline.fit.labels import read_labels
+from holter.pipeline.fit.labels import read_labels, read_runs
+from holter.pipeline.fit.learned import fit_learned
+from holter.pipeline.fit.learned_file import write_model
 from holter.pipeline.fit.priors import gather_priors, write_priors
 from holter.pipeline.fit.refit import FitSettings, refit
 from holter.pipeline.fit.weights_file import write_weights
@@ -37,6 +40,10 @@ def fit(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the coefficients here, for `holter replay --weights`.")
+    ] = None,
+    detector: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --traces: fit the learned detector instead, for `replay --learned`."),
     ] = None,
     priors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what helped before, by kind of incident and effect.")
@@ -62,11 +69,17 @@ def fit(
     Brier scores are given for the fit, for groups of runs that it did not
     see, and for the base rate.
 
+    With --detector the detector of `holter replay --learned` is fitted, to all
+    rows of the runs; --records and --ridge do not concern it.
+
     Example: holter fit --out weights.json --priors helped.json
     """
     try:
         if traces and priors:
             raise FitError("--priors come from a store's own actions: leave --traces out")
+        if detector is not None:
+            _fit_detector(traces or [], detector, as_json)
+            return
         ask = None if traces else asker(_dsn(dsn))
         if ask is not None and priors:
             _export_priors(ask, priors, as_json)
@@ -92,6 +105,19 @@ def _refit(gathered: Gathered, settings: FitSettings, out: Path | None, as_json:
         typer.echo(json.dumps({**asdict(fitted), "left_out": dict(gathered.left_out)}))
     else:
         print_refit(Console(), fitted, shipped)
+
+
+def _fit_detector(folders: Sequence[Path], path: Path, as_json: bool) -> None:
+    runs = [run for folder in folders for run in read_runs(folder)]
+    if not runs:
+        raise FitError("--detector is fitted to labelled runs: name folders with --traces DIR")
+    rows = track(lessons_from_traces(runs), "judging", total=len(runs), console=Console(stderr=True), transient=True)
+    fitted = fit_learned(list(rows))
+    write_model(path, fitted.model)
+    if as_json:
+        typer.echo(json.dumps(asdict(fitted)))
+    else:
+        print_learned(Console(), fitted)
 
 
 def _export_priors(ask: Ask, path: Path, as_json: bool) -> None:

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from holter.pipeline.core.detect.learned import FEATURES
 from holter.pipeline.core.recovery import RecoveryWeights
 from holter.pipeline.fit.incidents import Gathered
+from holter.pipeline.fit.learned import LearnedFit
 from holter.pipeline.fit.priors import Priors
 from holter.pipeline.fit.refit import Refit
 
@@ -42,6 +44,26 @@ def print_priors(console: Console, priors: Priors) -> None:
     for name, prior in priors.items():
         table.add_row(name, f"{prior.num:.0f}", f"{prior.num_recovered:.0f}")
     console.print(table)
+
+
+def print_learned(console: Console, fit: LearnedFit) -> None:
+    """How its episodes do on the runs it was fitted to, and on families that it did not see."""
+    console.print(
+        f"{fit.fitted.num_incidents} incidents in {fit.num_runs} runs of {fit.num_families} families "
+        f"({fit.fitted.num_healthy_rows:,} healthy rows); the threshold is {fit.model.threshold:g}",
+        highlight=False,
+    )
+    table = _table("episodes of", numbers=("F1", "in time", "late", "missed", "false"))
+    for name, found in (("these runs", fit.fitted), ("families left out", fit.outside)):
+        if found is not None:
+            missed = found.num_incidents - found.num_hit - found.num_late
+            numbers = (found.num_hit, found.num_late, missed, found.num_false)
+            table.add_row(name, f"{found.f1:.3f}", *map(str, numbers))
+    console.print(table)
+    weights = _table("feature", numbers=("weight",))
+    for feature, weight in zip(FEATURES, fit.model.weights, strict=True):
+        weights.add_row(feature, f"{weight:.3f}")
+    console.print(weights)
 
 
 def _brier(refit: Refit) -> Table:

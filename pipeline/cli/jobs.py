@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -24,9 +25,10 @@ from holter.infra.settings import HomeLayout, home_from_env
 from holter.infra.state import StackState, StateFile
 from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
 from holter.pipeline.cli.stack import reported_failures
+from holter.pipeline.cli.weights import known_model, known_weights
 from holter.pipeline.core.decide.written_policy import DEFAULT_PRESET
-from holter.pipeline.fit.errors import BadWeightsFile
-from holter.pipeline.fit.weights_file import read_weights
+from holter.pipeline.core.detect.learned import LearnedModel
+from holter.pipeline.core.recovery import RecoveryWeights
 from holter.schemas.signed import KEYS_FILE_VARIABLE
 from holter.schemas.topics import PREFIX_VARIABLE
 
@@ -55,6 +57,12 @@ def submit_job(
     ] = DEFAULT_PRESET,
     recovery_weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Coefficients that `holter fit --out` wrote; for watch.")
+    ] = None,
+    learned: Annotated[
+        str | None,
+        typer.Option(
+            metavar="shipped|FILE", help="Also ask the learned detector, of `holter fit --detector`; for watch."
+        ),
     ] = None,
     from_savepoint: Annotated[
         str | None,
@@ -92,7 +100,10 @@ def submit_job(
             worker_python=worker_python,
             keys_file=keys_file or os.environ.get(KEYS_FILE_VARIABLE) or state.keys_file or None,
             policy=policy,
-            recovery_weights=_weights(recovery_weights),
+            recovery_weights=_as_json(known_weights(recovery_weights, "--recovery-weights"))
+            if recovery_weights
+            else "",
+            learned=_as_json(model) if (model := known_model(learned)) else "",
             checkpoint_dir=checkpoint_dir or (job_checkpoints(_layout(), kept).as_uri() if kept else None),
             restore=_restore(kept, from_savepoint, fresh),
             environ=os.environ,
@@ -148,11 +159,8 @@ def stop(
             Console(stderr=True).print(f"{job.name} was told to end; its last checkpoint stays.", highlight=False)
 
 
-def _weights(path: Path | None) -> str:
-    try:
-        return json.dumps(asdict(read_weights(path))) if path else ""
-    except BadWeightsFile as error:
-        raise typer.BadParameter(str(error)) from None
+def _as_json(coefficients: RecoveryWeights | LearnedModel) -> str:
+    return msgspec.json.encode(coefficients).decode()
 
 
 def _layout() -> HomeLayout:

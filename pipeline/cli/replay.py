@@ -15,9 +15,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holter.pipeline.cli.policy_file import POLICY_HELP, POLICY_METAVAR, known_policy
 from holter.pipeline.cli.replay_output import document, print_tables, write_all_events, write_report
+from holter.pipeline.cli.weights import known_model, known_weights
+from holter.pipeline.core.detect.stack import DetectorSettings
+from holter.pipeline.core.incidents import IncidentSettings
 from holter.pipeline.core.signals import SignalSettings
-from holter.pipeline.fit.errors import BadWeightsFile
-from holter.pipeline.fit.weights_file import settings_with_weights
 from holter.pipeline.replay.columns import ROLES
 from holter.pipeline.replay.detection import FORMATS
 from holter.pipeline.replay.events import log_name
@@ -88,6 +89,12 @@ ReportOption = Annotated[
 WeightsOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Coefficients of P(recover), as `holter fit --out` writes them.")
 ]
+LearnedOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="shipped|FILE", help="Also ask the learned detector; a FILE is one that `holter fit --detector` wrote."
+    ),
+]
 EventsOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Write every event to NAME.jsonl in a folder.")
 ]
@@ -101,6 +108,7 @@ def replay(
     report: ReportOption = None,
     events: EventsOption = None,
     weights: WeightsOption = None,
+    learned: LearnedOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     num_jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that share the files.")] = 1,
 ) -> None:
@@ -120,7 +128,11 @@ def replay(
     """
     _check_targets(files, events, report)
     options = ReplayOptions(
-        known_policies(policies), column_names(mapped or ()), format_name, report is not None, _settings(weights)
+        known_policies(policies),
+        column_names(mapped or ()),
+        format_name,
+        report is not None,
+        _settings(weights, learned),
     )
     with _progress(Console(stderr=True), len(files)) as advance:
         results = replay_all(files, options, num_jobs, advance)
@@ -138,12 +150,14 @@ def replay(
         raise typer.Exit(UNUSABLE)
 
 
-def _settings(weights: Path | None) -> SignalSettings | None:
+def _settings(weights: Path | None, learned: str | None) -> SignalSettings | None:
     """Of the stages; None for the shipped ones."""
-    try:
-        return settings_with_weights(weights) if weights else None
-    except BadWeightsFile as error:
-        raise typer.BadParameter(str(error), param_hint="--weights") from None
+    if weights is None and learned is None:
+        return None
+    return SignalSettings(
+        DetectorSettings(learned=known_model(learned)),
+        IncidentSettings(weights=known_weights(weights, "--weights")),
+    )
 
 
 def _check_targets(files: Sequence[Path], events: Path | None, report: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Words about a run that is in no trouble: a new level, a standstill."""
+"""Words about a run that is in no incident: a new level, a standstill, what the learned detector takes for trouble."""
 
 from __future__ import annotations
 
@@ -43,10 +43,15 @@ def notice(project: str, run: str, record: StepRecord, found: Evidence, evidence
 def _state(found: Evidence) -> IncidentState:
     if found.kind == "plateau":
         return "stuck"
+    if found.kind == "learned":
+        return "spike"
     return "recovered_higher" if found.value > found.baseline else "recovered"
 
 
 def _explain(found: Evidence) -> str:
     if found.kind == "plateau":
         return f"{found.metric} is no lower than {found.baseline:.4g}, where it was at step {found.onset_step}"
+    if found.kind == "learned":
+        odds = f"log odds {found.score:.2f}, limit {found.threshold:.2f}"
+        return f"it looks like the trouble of labelled runs ({odds}), by {found.rule or 'what runs begin with'}"
     return f"{found.metric} left its level {found.baseline:.4g} for {found.value:.4g} at step {found.onset_step}"

@@ -136,6 +136,11 @@ class SignalStage:
         """Level of a judged metric, and from where to where its values are ordinary; None while that is not known."""
         return self._detectors.band(metric)
 
+    @property
+    def learned_features(self) -> list[float]:
+        """What the learned detector saw of the last record; empty where it is off."""
+        return self._detectors.learned.features if self._detectors.learned is not None else []
+
     def is_outside_band(self, incident: Incident) -> bool:
         """Whether the level of the loss is above the incident's band."""
         return incident.is_outside(self.recent.median_loss(9), self._settings.incidents.band_scales)
@@ -185,8 +190,13 @@ class SignalStage:
         )
 
     def _notices(self, record: StepRecord) -> list[Signal]:
-        losses = list(self.recent.losses)
-        return [notice(self._project, self._run, record, found, losses) for found in self._detectors.notices]
+        """Of an incident that the rules have just opened the learned detector has nothing to add."""
+        losses, is_open = list(self.recent.losses), self.tracker.open is not None
+        return [
+            notice(self._project, self._run, record, found, losses)
+            for found in self._detectors.notices
+            if not (is_open and found.kind == "learned")
+        ]
 
     def _begin_run(self, record: StepRecord) -> list[Signal]:
         """The log goes on with another run: an open incident is over with the one it was in."""

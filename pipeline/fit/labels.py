@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holter.pipeline.fit.errors import BadLabels
@@ -16,6 +16,8 @@ INDEX = "INDEX.csv"
 
 KINDS = frozenset({"loss_spike", "grad_explosion", "divergence", "nan", "collapse"})
 SURE = frozenset({"high", "medium"})
+BLIP = "benign_blip"
+"""A row that is far off and means nothing."""
 _NEEDED = ("file", "row_start", "row_end", "kind", "recovered", "confidence", "incident")
 
 
@@ -30,44 +32,74 @@ class LabelledIncident:
 
 @dataclass(frozen=True)
 class LabelledRun:
+    """``doubtful`` are first and last rows of what is neither an incident nor healthy."""
+
     path: Path
     family: str
     incidents: list[LabelledIncident]
+    doubtful: list[tuple[int, int]] = field(default_factory=list)
 
 
 def read_labels(folder: Path) -> list[LabelledRun]:
     """The runs in which something happened, in the order of their names.
 
     Labels of one (file, incident) are one incident, lost where one of them says that it did not recover. Those of
-    low confidence, and of other kinds, are passed over.
+    low confidence are doubtful, as blips are; other kinds are passed over.
 
     Raises:
         BadLabels: the folder has no such file, or a row of it cannot be read.
     """
-    by_file: defaultdict[str, defaultdict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    return [run for run in read_runs(folder) if run.incidents]
+
+
+def read_runs(folder: Path) -> list[LabelledRun]:
+    """Also the runs of the index in which nothing happened.
+
+    Raises:
+        BadLabels: see :func:`read_labels`.
+    """
+    by_file: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
     for label in _rows(folder / LABELS, _NEEDED):
-        if label["kind"] in KINDS and label["confidence"] in SURE:
-            by_file[label["file"]][label["incident"]].append(label)
+        by_file[label["file"]].append(label)
     families = _families(folder / INDEX)
     return [
-        LabelledRun(folder / file, families.get(file) or file, _incidents(folder / LABELS, groups.values()))
-        for file, groups in sorted(by_file.items())
+        _run(folder, file, families.get(file) or file, by_file.get(file, []))
+        for file in sorted(families.keys() | by_file.keys())
     ]
 
 
-def _incidents(path: Path, groups: Iterable[list[dict[str, str]]]) -> list[LabelledIncident]:
+def _run(folder: Path, file: str, family: str, labels: list[dict[str, str]]) -> LabelledRun:
+    groups: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    doubtful = []
+    for label in labels:
+        if label["kind"] in KINDS and label["confidence"] in SURE:
+            groups[label["incident"]].append(label)
+        elif label["kind"] == BLIP or label["confidence"] not in SURE:
+            doubtful.append(label)
     try:
-        found = [
-            LabelledIncident(
-                min(int(label["row_start"]) for label in labels),
-                max(int(label["row_end"]) for label in labels),
-                all(label["recovered"] != "no" for label in labels),
-            )
-            for labels in groups
-        ]
+        return LabelledRun(
+            folder / file, family, _incidents(groups.values()), [(_first(row), _last(row)) for row in doubtful]
+        )
     except (ValueError, TypeError) as error:
-        raise BadLabels(f"{path}: row_start and row_end must be numbers of rows ({error})") from None
+        raise BadLabels(f"{folder / LABELS}: row_start and row_end must be numbers of rows ({error})") from None
+
+
+def _incidents(groups: Iterable[list[dict[str, str]]]) -> list[LabelledIncident]:
+    found = [
+        LabelledIncident(
+            min(map(_first, labels)), max(map(_last, labels)), all(label["recovered"] != "no" for label in labels)
+        )
+        for labels in groups
+    ]
     return sorted(found, key=lambda incident: incident.first_row)
+
+
+def _first(label: dict[str, str]) -> int:
+    return int(label["row_start"])
+
+
+def _last(label: dict[str, str]) -> int:
+    return int(label["row_end"])
 
 
 def _families(path: Path) -> dict[str, str]:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from holter.pipeline.core.incidents import IncidentSettings
 from holter.pipeline.core.recovery import RecoveryWeights
-from holter.pipeline.core.signals import SignalSettings
 from holter.pipeline.fit.design import TERMS
 from holter.pipeline.fit.errors import BadWeightsFile
 from holter.pipeline.fit.refit import Refit
@@ -60,12 +58,3 @@ def read_weights(path: Path) -> RecoveryWeights:
         what = f"version {file.version}" if file.version != VERSION else f"it differs in {', '.join(differing)}"
         raise BadWeightsFile(f"{path} was fitted by another version ({what}): fit again with `holter fit`")
     return RecoveryWeights(**file.weights)
-
-
-def settings_with_weights(path: Path) -> SignalSettings:
-    """The settings of the stages, with the coefficients of a file.
-
-    Raises:
-        BadWeightsFile: see :func:`read_weights`.
-    """
-    return SignalSettings(incidents=IncidentSettings(weights=read_weights(path)))

@@ -11,8 +11,10 @@ from holter.infra.deployment import Deployment
 from holter.infra.flink_submit import Restore
 from holter.infra.settings import HomeLayout
 from holter.infra.state import StateFile
+from holter.jobs import watch
 from holter.pipeline.cli import jobs
 from holter.pipeline.cli.main import app
+from holter.pipeline.core.detect.learned_model import SHIPPED
 
 STACK, OTHER = "127.0.0.1:8081", "flink:8081"
 
@@ -76,3 +78,18 @@ def test_a_savepoint_that_is_named_goes_before_the_newest(home: Home) -> None:
 def test_fresh_and_a_savepoint_exclude_each_other(home: Home) -> None:
     answer = home.submit("watch", "--fresh", "--from-savepoint", "s3://kept/savepoint-1")
     assert (answer.exit_code, home.submitted) == (2, [])
+
+
+def test_the_learned_detector_travels_with_the_job(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home.submit("watch", "--learned", "shipped").exit_code == 0
+    assert home.submit("watch").exit_code == 0
+    asked, unasked = (deployment.arguments() for deployment in home.submitted)
+    at = asked.index("--learned")
+    assert watch.learned_model(asked[at + 1]) == SHIPPED
+    assert "--learned" not in unasked
+
+
+def test_what_is_no_learned_detector_is_refused_before_the_job_is_submitted(home: Home) -> None:
+    done = home.submit("watch", "--learned", "none.json")
+    assert (done.exit_code, home.submitted) == (2, [])
+    assert "none.json" in done.stderr

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from holter.pipeline.cli.main import app
+from holter.pipeline.core.detect.learned_model import SHIPPED
+from holter.pipeline.fit.learned_file import text_of
 from tests.replay.runs import calm, csv_of, dying, falling, spiking
 
 
@@ -55,6 +58,15 @@ def test_a_new_level_is_a_notice_and_no_incident(folder: Path) -> None:
     (log,) = json.loads(holter_replay("levels.csv", "--json").stdout)["files"]
     assert log["incidents"] == []
     assert [notice["kind"] for notice in log["notices"]] == ["info_level_shift"]
+
+
+def test_the_learned_detector_is_asked_where_it_is_wanted(folder: Path) -> None:
+    assert "looks like the trouble" not in holter_replay("spike.csv").stdout
+    Path("keen.json").write_text(text_of(replace(SHIPPED, threshold=-5.0)))
+    done = holter_replay("calm.csv", "--learned", "keen.json", "--json")
+    (file,) = json.loads(done.stdout)["files"]
+    assert {notice["kind"] for notice in file["notices"]} == {"info_learned"}
+    assert file["incidents"] == []
 
 
 def test_a_second_policy_is_told_beside_the_first(folder: Path) -> None:
@@ -142,6 +154,8 @@ def test_columns_may_be_named(folder: Path) -> None:
         (["--format", "xls"], "there is no format 'xls'"),
         (["--report", "absent/out.html"], "there is no folder absent"),
         (["--events", "calm.csv"], "calm.csv is no folder"),
+        (["--learned", "none.json"], "none.json: No such file or directory (`shipped` needs no file)"),
+        (["--weights", "calm.csv"], "calm.csv is no file of weights"),
         (["--jobs", "0"], "Invalid value for '--jobs'"),
     ],
 )
@@ -149,6 +163,10 @@ def test_wrong_usage_is_said_before_the_work(folder: Path, arguments: list[str],
     done = holter_replay("calm.csv", *arguments)
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_refused_file_names_its_option(folder: Path) -> None:
+    assert "--learned" in holter_replay("calm.csv", "--learned", "calm.csv").stderr
 
 
 def test_help_has_an_example_and_the_exit_codes() -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from holter.pipeline.cli import fit as fit_command
 from holter.pipeline.cli.main import app
 from holter.pipeline.fit.from_store import SIGNALS_OF_CLOSED_INCIDENTS
+from holter.pipeline.fit.learned_file import model_named
 from holter.pipeline.fit.priors import APPLIED_ACTIONS, UNTREATED_INCIDENTS
 from holter.pipeline.fit.weights_file import read_weights
 from tests.fit.labelled import write_folder
@@ -60,6 +61,22 @@ def test_a_folder_of_labelled_runs_gives_a_file_of_weights(tmp_path: Path, no_st
     assert read_weights(out).base != 0.0
 
 
+def test_a_folder_gives_a_learned_detector_that_replay_takes(tmp_path: Path, no_store: None) -> None:
+    folder, out = tmp_path / "runs", tmp_path / "learned.json"
+    folder.mkdir()
+    write_folder(folder)
+    result = run("--traces", folder, "--detector", out)
+    assert result.exit_code == 0, result.stderr
+    for words in ("22 incidents in 10 runs of 2 families", "families left out", "not finite"):
+        assert words in result.stdout
+    log = str(folder / "heals-0.csv")
+    replayed = CliRunner().invoke(app, ["replay", log, "--learned", str(out), "--json"])
+    assert replayed.exit_code == 0, replayed.stderr
+    said = json.loads(run("--traces", folder, "--detector", out, "--json").stdout)
+    assert said["fitted"]["num_incidents"] == 22
+    assert model_named(str(out)).threshold == said["model"]["threshold"]
+
+
 def test_a_store_gives_the_same_and_what_helped(answers: object, tmp_path: Path) -> None:
     result = run("--priors", tmp_path / "helped.json")
     assert result.exit_code == 0, result.stderr
@@ -95,6 +112,7 @@ def test_too_few_are_one_line_and_exit_status_2_and_the_priors_are_written_all_t
         ((), "holter up"),
         (("--traces", "nowhere"), "nowhere"),
         (("--traces", "nowhere", "--priors", "x.json"), "leave --traces out"),
+        (("--detector", "x.json"), "name folders with --traces"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_status_2(

@@ -18,6 +18,7 @@ from holter.jobs.watch import WATCH
 from holter.jobs.window_stats import WINDOW_STATS
 from holter.pipeline.core import run_operator
 from holter.pipeline.core.run_operator import Deployment
+from holter.pipeline.core.signals import SignalSettings
 from holter.schemas import Key, topics
 
 
@@ -50,7 +51,8 @@ def test_spec_names_topics_under_the_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    "open_operators", [open_window_stats, open_signals, partial(open_watch, Path("keys.json"), 7, "cautious")]
+    "open_operators",
+    [open_window_stats, open_signals, partial(open_watch, Path("keys.json"), 7, "cautious", SignalSettings())],
 )
 def test_what_travels_to_the_workers_can_be_pickled(open_operators: Callable[[], Restore]) -> None:
     spec = WATCH.spec("", open_operators)

@@ -18,6 +18,7 @@ from tests.scoreboard.folder import runs_of
 from tests.scoreboard.per_run import failures
 from tests.scoreboard.rule import Rule
 from tests.scoreboard.rules.all_rules import RULES
+from tests.scoreboard.rules.holter import Holter
 from tests.scoreboard.search import report
 from tests.scoreboard.search.leave_out import Plan
 from tests.scoreboard.table import caption, table
@@ -98,7 +99,7 @@ def _score(corpora: Corpora, rules: list[Rule], learned: bool, processes: int, c
         task = progress.add_task("rules", total=len(corpora) * len(rules))
         found = list(rule_rows(corpora, rules, processes, lambda: progress.advance(task)))
     if learned:
-        found += learned_rows(corpora, RULES[0])
+        found += learned_rows(corpora, Holter())
     for corpus, rule, figures in found:
         by_corpus[corpus][rule] = rows[row_name(rule, corpus)] = figures
     for corpus, shown in by_corpus.items():

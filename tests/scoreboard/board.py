@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from tests.scoreboard import learned
 from tests.scoreboard.corpus.own import OWN
-from tests.scoreboard.learned import detector as learned
-from tests.scoreboard.rule import Event, Rule
+from tests.scoreboard.rule import Rule
+from tests.scoreboard.rules.holter import Holter
 from tests.scoreboard.score import Figures, RunScore, score_run, total
 from tests.scoreboard.truth import LabelledRun
 
 Corpora = Mapping[str, Sequence[LabelledRun]]
 Rows = dict[str, Figures]
-
-BOTH = "Holter + learned"
 
 
 def row_name(rule: str, corpus: str) -> str:
@@ -52,20 +52,13 @@ def _figures_of_task(task: tuple[str, int]) -> Figures:
     return total(score_rule(rules[number], corpora[corpus]).values())
 
 
-def learned_rows(corpora: Corpora, holter: Rule) -> Iterator[tuple[str, str, Figures]]:
+def learned_rows(corpora: Corpora, holter: Holter) -> Iterator[tuple[str, str, Figures]]:
     """The learned detector alone, and as a further signal beside Holter's."""
-    for corpus, found in learned.left_out_events(corpora).items():
-        runs = corpora[corpus]
-        both = [joined(holter.events(run.records), events) for run, events in zip(runs, found, strict=True)]
-        yield corpus, learned.NAME, _figures(runs, found)
-        yield corpus, BOTH, _figures(runs, both)
-
-
-def joined(first: Sequence[Event], second: Sequence[Event], apart_rows: int = 20) -> list[Event]:
-    """What the first says, and of the second what comes when the first has been silent for some rows."""
-    rows = [event.row for event in first]
-    return [*first, *(event for event in second if not any(abs(event.row - row) <= apart_rows for row in rows))]
-
-
-def _figures(runs: Sequence[LabelledRun], found: Sequence[Sequence[Event]]) -> Figures:
-    return total(score_run(len(run.records), run.labels, events) for run, events in zip(runs, found, strict=True))
+    alone: dict[str, list[RunScore]] = defaultdict(list)
+    both: dict[str, list[RunScore]] = defaultdict(list)
+    for corpus, run, own, beside in learned.left_out(corpora, holter):
+        alone[corpus].append(score_run(len(run.records), run.labels, own))
+        both[corpus].append(score_run(len(run.records), run.labels, beside))
+    for corpus in corpora:
+        yield corpus, learned.NAME, total(alone[corpus])
+        yield corpus, learned.BOTH, total(both[corpus])

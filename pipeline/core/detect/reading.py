@@ -41,3 +41,22 @@ class Reading(NamedTuple):
     chance: float
     is_new: bool
     lately: float
+
+
+class Measure(NamedTuple):
+    """What a view makes of a value that it has not taken.
+
+    Attributes:
+        score: in scales of the run's own residuals, corrected for the tail of its own scores.
+        over_record: the raw score over more than the largest that the run has shown.
+        over_pairs: the raw score over that which may come in pairs by itself.
+        drift: the cumulative sum so far over its limit.
+    """
+
+    score: float
+    over_record: float
+    over_pairs: float
+    drift: float
+
+
+NOT_MEASURED = Measure(0.0, 0.0, 0.0, 0.0)

@@ -15,6 +15,7 @@ from holter.pipeline.core.detect.exceedances import Exceedances
 from holter.pipeline.core.detect.explosion import Explosion, ExplosionSettings
 from holter.pipeline.core.detect.first_rows import FirstRows, FirstRowsSettings, FirstRowsState
 from holter.pipeline.core.detect.habits import Habits, HabitSettings
+from holter.pipeline.core.detect.learned import Learned, LearnedModel, LearnedState
 from holter.pipeline.core.detect.level_shift import LevelShift, LevelShiftSettings, LevelShiftState
 from holter.pipeline.core.detect.log_jump import LogJump, LogJumpSettings, LogJumpState
 from holter.pipeline.core.detect.loss_scale import LossScale, LossScaleSettings, LossScaleState
@@ -65,6 +66,8 @@ class DetectorSettings:
     """A norm that grows by less than this while the loss falls is no evidence."""
     same_level_scales: float = 4.0
     """A log whose steps go back goes on as the same run while its loss is this close to its level."""
+    learned: LearnedModel | None = None
+    """Of the fitted detector, whose words are notices; None leaves it out."""
 
 
 class StackState(Struct):
@@ -90,6 +93,7 @@ class StackState(Struct):
     unexplained: UnexplainedUpdateState | None = None
     shift: LevelShiftState | None = None
     plateau: PlateauState | None = None
+    learned: LearnedState | None = None
 
 
 class DetectorStack:
@@ -115,6 +119,7 @@ class DetectorStack:
         self._loss_scale = LossScale(LOSS_SCALE, settings.loss_scale, kept.loss_scale)
         self._jump = LogJump(settings.jump, kept.jump)
         self._habits = Habits(settings.habits, kept.habits)
+        self.learned = Learned(settings.learned, kept.learned) if settings.learned is not None else None
         self._opening = list(kept.opening)
         self._incident = kept.incident
         self.began_run = False
@@ -148,6 +153,8 @@ class DetectorStack:
         rate = values.get(LEARNING_RATE)
         if rate is not None and rate != self.phase.state.rate and self.phase.begins_cycle(rate):
             self.begin_phase()
+        if self.learned is not None:
+            self._ask_learned(self.learned, step, loss, grad, in_incident)
         if not self._first_rows.state.is_done:
             self._look_at_first_rows(step, loss, grad, found)
         if norm is not None:
@@ -171,6 +178,13 @@ class DetectorStack:
         if LOSS_SCALE in values and (item := self._loss_scale.update(step, values[LOSS_SCALE])) is not None:
             found.append(item)
         return self._more_than_habit(found) if found and not in_incident else found
+
+    def _ask_learned(
+        self, learned: Learned, step: int, loss: float | None, grad: float | None, in_incident: bool
+    ) -> None:
+        item = learned.update(step, loss, grad, (self.loss, self.grad), self.phase, in_incident)
+        if item is not None:
+            self.notices.append(item)
 
     def _more_than_habit(self, found: list[Evidence]) -> list[Evidence]:
         found = self._habits.exceeded(found)
@@ -307,6 +321,8 @@ class DetectorStack:
             self._unexplained, self._shift, self._plateau,
         ):  # fmt: skip
             detector.restart()
+        if self.learned is not None:
+            self.learned.restart()
         self._forget_company()
 
     def _forget_company(self) -> None:
@@ -330,6 +346,8 @@ class DetectorStack:
         self._plateau.restart()
         self._loss_scale.restart()
         self._jump.rewind()
+        if self.learned is not None:
+            self.learned.restart()
         self._unexplained.rewind(step)
         self.phase.state.last_step = min(step, self.phase.state.last_step)
 
@@ -355,4 +373,5 @@ class DetectorStack:
             self._unexplained.stored(),
             self._shift.state,
             self._plateau.state,
+            self.learned.state if self.learned is not None else None,
         )

@@ -20,7 +20,7 @@ from holter.pipeline.core.detect.excursions import FROM as EXCURSION
 from holter.pipeline.core.detect.excursions import Excursions, ExcursionSettings
 from holter.pipeline.core.detect.levels import Levels
 from holter.pipeline.core.detect.own_record import OwnRecord, RecordSettings
-from holter.pipeline.core.detect.reading import Reading
+from holter.pipeline.core.detect.reading import NOT_MEASURED, Measure, Reading
 from holter.pipeline.core.detect.view_state import ViewState, pack, pack_steps, unpack, unpack_steps
 from holter.pipeline.core.stats import ordered
 
@@ -156,6 +156,20 @@ class MetricView:
         record = self._record
         raw = max(score * record.tail, record.single_limit(self.count))
         return self._unit(self._middle() + max(self._center + raw * self._scale, record.usual_gap()))
+
+    def measure(self, value: float) -> Measure:
+        """What a finite value would be, which is not taken; nothing while young, or where there is no logarithm."""
+        shifted = value + self._offset if self._is_log else value
+        if self.is_young() or (self._is_log and shifted <= self._least):
+            return NOT_MEASURED
+        raw = ((log(shifted) if self._is_log else shifted) - self._middle() - self._center) * self._inverse
+        record = self._record
+        return Measure(
+            raw / record.tail,
+            raw / max(record.single_limit(self.count), self._ordinary),
+            raw / max(record.pair_limit(), self._ordinary * record.tail),
+            self._drift / self._drift_limit,
+        )
 
     def is_falling(self) -> bool:
         """Whether the level is clearly below that of some twenty records ago."""
