@@ -25,6 +25,9 @@ class DivergenceSettings:
     """And in scales of the residuals."""
     margin: float = 2.0
     """And over the largest rise that the run has made good by itself."""
+    young_margin: float = 0.4
+    young_records: float = 512.0
+    """A run without records has to rise that much further; the share shrinks to nothing at so many records."""
     progress: float = 0.1
     """Only a run that has come down by this share of its starting level can lose it again."""
     max_fired: int = 2
@@ -66,6 +69,7 @@ class Divergence:
             return None
         state.rise = max(state.rise, rise)
         bar = max(settings.margin * max(state.rises, default=0.0), settings.scales * scale)
+        bar *= 1.0 + settings.young_margin * max(0.0, 1.0 - count / settings.young_records)
         is_large = rise > bar and self._is_large(rise, count, smooth, phase)
         is_above = is_large and phase.has_learned(state.best, settings.progress)
         state.num_above = state.num_above + 1 if is_above or state.num_above < 0 else 0

@@ -18,7 +18,7 @@ class HabitSettings:
 
     growth: float = 2.0
     most_doublings: float = 6.0
-    singles: float = 3.0
+    singles: float = 2.0
     norm_singles: float = 1.0
     pairs: float = 2.0
     others: float = 0.5

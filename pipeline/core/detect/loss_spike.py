@@ -64,7 +64,7 @@ class LossSpike:
         size = phase.relative(reading.value - reading.level, reading.level)
         if self._keeps_company(reading, count, size):
             return self._evidence(reading, self.seen.kept[-1][1], reading.level, "company pair", 1.0)
-        if size < settings.size or reading.score <= settings.score or reading.usual_gap <= 1.0:
+        if size < settings.size or reading.score <= settings.score or reading.usual_gap <= 1.0 + reading.company:
             return None
         if not phase.is_coarse and reading.value <= reading.lately:
             return None
@@ -97,11 +97,15 @@ class LossSpike:
         return beyond > 1.0 or reading.score > settings.single_certain
 
     def _keeps_company(self, reading: Reading, count: int, size: float) -> bool:
-        """Whether a lesser score right after a spike is too much for chance by what this run does by itself."""
+        """Whether a lesser score right after a spike is too much for chance by what this run does by itself: where high
+        scores come in bursts the next one is no chance, unless it is beyond all gaps."""
         settings, kept = self._settings, self.seen.kept
         if not kept or count - kept[-1][0] > 2 or reading.raw <= 3.0 or size < settings.size:
             return False
-        return self.seen.rate(count) * 2.0 * reading.chance <= settings.company_chance
+        chance = 2.0 * reading.chance
+        if reading.usual_gap <= 1.0 + reading.company:
+            chance = max(chance, reading.company)
+        return self.seen.rate(count) * chance <= settings.company_chance
 
     def _evidence(self, reading: Reading, onset: int, base: float, rule: str, excess: float) -> Evidence:
         severity: Severity = "critical" if reading.score > 30.0 else "warning"

@@ -122,6 +122,10 @@ class OwnRecord:
         company = (self._num_company + settings.prior_company) / (self._num_high + 10.0)
         return self._maxima.limit(max(settings.single_rate, settings.pair_chance / company), BLOCK_RECORDS)
 
+    def company(self) -> float:
+        """The share of high scores that came right after another one, as if of ten more none had."""
+        return self._num_company / (self._num_high + 10.0)
+
     def single_limit(self, count: int) -> float:
         """More than the largest, by a margin that is wider while there are few records."""
         settings = self._settings

@@ -22,6 +22,7 @@ class Reading(NamedTuple):
         rise: from the base to that, over the most that levels of this run rise by themselves; 0 where the run has
             been at that level in the last 512 records.
         chance: the share of this run's own scores that are at least this one's, at most 3.
+        company: the share of this run's high scores that came right after another one.
         is_new: three of the last four values were above everything seen for a thousand records.
         lately: the highest level of the last 64 records.
     """
@@ -39,6 +40,7 @@ class Reading(NamedTuple):
     lasting: float
     rise: float
     chance: float
+    company: float
     is_new: bool
     lately: float
 

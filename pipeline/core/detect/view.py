@@ -278,6 +278,7 @@ class MetricView:
             lasting=self._unit(lasting),
             rise=rise if lasting > levels.highest() else 0.0,
             chance=record.chance(raw),
+            company=record.company(),
             is_new=is_new,
             lately=self._unit(levels.highest_lately()),
         )

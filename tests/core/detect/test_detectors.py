@@ -220,6 +220,27 @@ def test_what_comes_back_again_and_again_is_told_a_few_times_only() -> None:
     assert max(opened) < 600 * 5
 
 
+def bursting(count: int, seed: int) -> list[dict[str, float]]:
+    """Noise whose spread is eight times as wide in bursts of some 60 records."""
+    draw, rows, is_burst = random.Random(seed), [], False
+    for _ in range(count):
+        is_burst = draw.random() < (1.0 - 1.0 / 60.0 if is_burst else 1.0 / 150.0)
+        rows.append({LOSS: 2.5 * math.exp(draw.gauss(0.0, 1.2 if is_burst else 0.15))})
+    return rows
+
+
+def test_a_run_that_has_known_bursts_is_told_of_few_more() -> None:
+    opened = [
+        step
+        for seed in range(4)
+        for stage in [SignalStage("project", "run")]
+        for step, row in enumerate(bursting(4000, seed))
+        for signal in stage.update(StepRecord(1, 0, step, 0, 0, True, True, row), 0)
+        if signal.phase == "open" and step > 500
+    ]
+    assert len(opened) <= 8
+
+
 def loud(count: int, seed: int, level: float = 1.0) -> list[dict[str, float]]:
     draw = random.Random(seed)
     return losses(*(level * math.exp(draw.gauss(0.0, 0.9)) for _ in range(count)))
