@@ -26,6 +26,8 @@ class LogJumpSettings:
     mean_rate: float = 0.015
     scale_rate: float = 0.008
     tail_rate: float = 0.004
+    least_correlation: float = 0.2
+    """Less than this is what values without any show by chance; whitening by it would only add noise."""
     limit: float = 7.5
     """Of the log likelihood ratio; about one false signal in 10,000 values of plain noise."""
     young: float = 400.0
@@ -91,7 +93,8 @@ class LogJump:
         state.count += 1
         if state.count == 1:
             state.mean = y
-        correlation = min(0.98, max(0.0, state.covariance / state.variance))
+        correlation = state.covariance / state.variance
+        correlation = min(0.98, correlation) if correlation > self._settings.least_correlation else 0.0
         offset = y - state.mean
         innovation = offset - correlation * state.previous
         scale = max(1.2533 * state.spread, 1e-3) * (1.0 + 4.0 / state.count) if state.count > 10 else 1.0
