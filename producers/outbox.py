@@ -20,7 +20,7 @@ class Outbox:
     """Never blocks the side that puts. When full, the oldest values go; events and acknowledgements are kept.
 
     Any thread may put, one gets. Waking the one that gets is a system call, which after a training step costs as much
-    as all the rest of a ``log``: what is put quietly is found by looking, every 20 ms while there is something.
+    as all the rest of a ``log``: what is put quietly is found by looking, every 20 ms while looking finds something.
     """
 
     def __init__(self, notices: Notices, bound: int = DEFAULT_BOUND) -> None:
@@ -56,14 +56,17 @@ class Outbox:
     def get(self, timeout_seconds: float) -> Handover | None:
         """The oldest; None after the timeout or a :meth:`wake`."""
         end = time.monotonic() + timeout_seconds
+        has_rung = False
         while (handover := self._pop()) is None:
             left = end - time.monotonic()
             if left <= 0 or self._is_woken:
                 self._is_woken = False
                 return None
-            if not self._bell.acquire(timeout=min(left, self._pause_seconds)):
+            has_rung = self._bell.acquire(timeout=min(left, self._pause_seconds))
+            if not has_rung:
                 self._pause_seconds = min(2 * self._pause_seconds, _MAX_PAUSE_SECONDS)
-        self._pause_seconds = _PAUSE_SECONDS
+        if not has_rung:
+            self._pause_seconds = _PAUSE_SECONDS
         return handover
 
     def __len__(self) -> int:

@@ -20,7 +20,8 @@ from holter.schemas.topics import Topic
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _MAX_BACKOFF_SECONDS = 10.0
-_CONFIRM_SECONDS = 0.01
+_CONFIRM_SECONDS = 0.1
+_LAST_CONFIRM_SECONDS = 0.01
 _MAX_CONFIRM_SECONDS = 0.5
 _BUSY_CONFIRM_SECONDS = 1.0
 _MAX_UNCONFIRMED = 512
@@ -120,9 +121,7 @@ class Sender(threading.Thread):
             return
         stale_seconds = self._cutter.cut_stale()
         if stale_seconds is not None and len(self._outbox) == 0:
-            time.sleep(stale_seconds)  # nothing is due before; a sender that does not wait is cheaper to put to
-            if self._unconfirmed and time.monotonic() - self._unconfirmed_since > _BUSY_CONFIRM_SECONDS:
-                self._idle()
+            self._stopping.wait(stale_seconds)  # else nothing is due; who waits for no bell is cheaper to put to
         elif not self._cutter.cuts:
             self._receive()
         self._encode()
@@ -147,9 +146,11 @@ class Sender(threading.Thread):
 
     def _patience_seconds(self) -> float:
         seconds = self._confirm_seconds if self._unconfirmed else _IDLE_SECONDS
-        return min(seconds, _CONFIRM_SECONDS) if self._stopping.is_set() else seconds
+        return min(seconds, _LAST_CONFIRM_SECONDS) if self._stopping.is_set() else seconds
 
     def _publish(self, publisher: Publisher) -> None:
+        if self._unconfirmed and time.monotonic() - self._unconfirmed_since > _BUSY_CONFIRM_SECONDS:
+            self._confirm(publisher, _MAX_CONFIRM_SECONDS)
         while self._waiting:
             if self._is_full() and not self._confirm(publisher, _MAX_CONFIRM_SECONDS):
                 return
@@ -161,6 +162,8 @@ class Sender(threading.Thread):
                 self._unconfirmed_since = self._last_sent_at
             self._unconfirmed.append(raw)
             self._num_unconfirmed_bytes += len(raw)
+        if self._unconfirmed and self._stopping.is_set() and len(self._outbox) == 0:
+            self._confirm(publisher, _LAST_CONFIRM_SECONDS)
 
     def _is_full(self) -> bool:
         return len(self._unconfirmed) >= _MAX_UNCONFIRMED or self._num_unconfirmed_bytes >= _MAX_UNCONFIRMED_BYTES

@@ -24,7 +24,8 @@ from holter.infra.stack import Stack
 Part = Callable[[Stack, dict[str, str], float], list[Figure]]
 _BROKER_ALONE = frozenset({"store", "loader", "watch", "jobmanager", "taskmanager"})
 _NUM_BLOCKS = 200
-_FRAMEWORKS = tuple(name for name in FRAMEWORKS if name not in ("guard", "hooks", "hooks_unclipped"))
+_UNCLIPPED = tuple(name for name in FRAMEWORKS if name.endswith("_unclipped"))
+_FRAMEWORKS = tuple(name for name in FRAMEWORKS if name not in ("guard", "hooks", *_UNCLIPPED))
 
 
 def _step_cost(*names: str) -> Part:
@@ -41,7 +42,7 @@ PARTS: dict[str, tuple[Part, frozenset[str] | None]] = {
         _BROKER_ALONE,
     ),
     "guard": (_step_cost("guard"), _BROKER_ALONE),
-    "hooks": (_step_cost("hooks", "hooks_unclipped"), _BROKER_ALONE),
+    "hooks": (_step_cost("hooks", *_UNCLIPPED), _BROKER_ALONE),
     "frameworks": (_step_cost(*_FRAMEWORKS), _BROKER_ALONE),
     "judging": (lambda stack, environ, scale: judging.measure(round(40_000 * scale)), None),
     "watch": (

@@ -38,6 +38,7 @@ _HOOKS: Methods = (
 )
 _GUARD: Methods = ("holter.producers.torch.guard", "Guard", ("step", "backward"))
 _STEPS: tuple[Methods, ...] = (("torch.optim", "AdamW", ("step", "zero_grad")), ("torch", "Tensor", ("backward",)))
+_JAX: Methods = (_OTHER, "Reports", ("end_step",))
 _KERAS: Methods = ("holter.producers.integrations.keras", "HolterCallback", ("on_train_batch_end",))
 
 
@@ -62,8 +63,10 @@ FRAMEWORKS = {
     "accelerate": Framework(_TORCH, "accelerate"),
     "ddp": Framework(_TORCH, "ddp", num_ranks=2),
     "fsdp2": Framework(_TORCH, "fsdp2", num_ranks=2),
-    "jax": Framework(_OTHER, "jax_loop", (_OTHER, "Reports", ("end_step",)), applies=("rollback",)),
+    "jax": Framework(_OTHER, "jax_loop", _JAX, applies=("rollback",)),
+    "jax_unclipped": Framework(_OTHER, "jax_unclipped", _JAX, applies=("rollback",)),
     "keras": Framework(_OTHER, "keras_fit", _KERAS, applies=("rollback",)),
+    "keras_unclipped": Framework(_OTHER, "keras_unclipped", _KERAS, applies=("rollback",)),
 }
 
 

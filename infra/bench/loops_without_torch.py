@@ -1,6 +1,7 @@
 """The trainings without torch whose step is measured: JAX by its own loop, and Keras on JAX.
 
-What is computed only for Holter, gradient and update norm, is part of its cost.
+What is computed only for Holter is part of its cost: the update norm, and in a loop that does not clip the gradient
+norm.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 
 from holter.infra.bench.trained import Trained
 from holter.producers import Run
+from holter.producers.integrations.jax_norms import gradient_norm, update_norm
 from holter.producers.memory_checkpoints import MemoryCheckpoints
 
 WIDTH, _NUM_HIDDEN = 640, 4
-_RATE = 1e-3
+_RATE, _CLIP = 1e-3, 1.0
 SIZES = (64, 256)
 """Samples a batch, to try what a step takes."""
 cpu_seconds = time.process_time  # XLA computes on threads of its own
@@ -41,23 +43,25 @@ def loss_of(weights: list[jax.Array], inputs: jax.Array, targets: jax.Array) -> 
     return jnp.mean((hidden @ weights[-1] - targets) ** 2)
 
 
-def norm(tree: Any) -> jax.Array:
-    return jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(tree)))
+Step = Callable[[Any, Any, Any], tuple[Any, Any, dict[str, jax.Array]]]
+"""Of weights, moments and a batch; new weights and moments, and what was measured."""
 
 
-@jax.jit
-def plain_step(weights: Any, moments: Any, batch: Any) -> tuple[Any, Any, dict[str, jax.Array]]:
-    loss, grads = jax.value_and_grad(loss_of)(weights, *batch)
-    updates, moments = _adam(grads, moments)
-    return jax.tree.map(jnp.subtract, weights, updates), moments, {"train/loss": loss}
+def make_step(clips: bool, measures: bool) -> Step:
+    """Compiled."""
 
+    def step(weights: Any, moments: Any, batch: Any) -> tuple[Any, Any, dict[str, jax.Array]]:
+        loss, grads = jax.value_and_grad(loss_of)(weights, *batch)
+        norm = gradient_norm(grads)  # XLA leaves out what nobody uses
+        if clips:
+            grads = jax.tree.map(lambda grad: grad * jnp.minimum(1.0, _CLIP / norm), grads)
+        updates, moments = _adam(grads, moments)
+        moved = jax.tree.map(jnp.subtract, weights, updates)
+        norms = {"train/grad_norm": norm, "train/update_norm": update_norm(weights, moved)} if measures else {}
+        return moved, moments, {"train/loss": loss, **norms}
 
-@jax.jit
-def measured_step(weights: Any, moments: Any, batch: Any) -> tuple[Any, Any, dict[str, jax.Array]]:
-    loss, grads = jax.value_and_grad(loss_of)(weights, *batch)
-    updates, moments = _adam(grads, moments)
-    measured = {"train/loss": loss, "train/grad_norm": norm(grads), "train/update_norm": norm(updates)}
-    return jax.tree.map(jnp.subtract, weights, updates), moments, measured
+    compiled: Step = jax.jit(step)
+    return compiled
 
 
 class Reports:
@@ -75,12 +79,12 @@ class Reports:
             action.refuse("nothing is applied here")
 
 
-def jax_loop(trained: Trained) -> None:
+def jax_loop(trained: Trained, clips: bool = True) -> None:
     weights = make_weights()
     moments = (jax.tree.map(jnp.zeros_like, weights),) * 2
     batch = make_batch(trained.batch_size)
     reports = None if trained.run is None else Reports(trained.run, trained.checkpoint_every)
-    take_step = plain_step if reports is None else measured_step
+    take_step = make_step(clips, measures=reports is not None)
     for step in range(1, trained.num_steps + 1):
         trained.begin_step()
         weights, moments, measured = take_step(weights, moments, batch)
@@ -89,7 +93,12 @@ def jax_loop(trained: Trained) -> None:
             reports.end_step(step, measured, (weights, moments))
 
 
-def keras_fit(trained: Trained) -> None:
+def jax_unclipped(trained: Trained) -> None:
+    """The gradient norm is one more pass over the gradients, as in :func:`keras_unclipped`."""
+    jax_loop(trained, clips=False)
+
+
+def keras_fit(trained: Trained, clips: bool = True) -> None:
     import keras
 
     from holter.producers.integrations.keras import HolterCallback
@@ -99,7 +108,7 @@ def keras_fit(trained: Trained) -> None:
             trained.begin_step()
 
     model = keras.Sequential([keras.layers.Dense(WIDTH, "relu") for _ in range(_NUM_HIDDEN)])
-    model.compile(keras.optimizers.Adam(_RATE), "mse")
+    model.compile(keras.optimizers.Adam(_RATE, global_clipnorm=_CLIP if clips else None), "mse")
     inputs, targets = (np.asarray(each) for each in make_batch(trained.batch_size))
     callbacks: list[Any] = [Steps()]
     if trained.run is not None:
@@ -109,11 +118,16 @@ def keras_fit(trained: Trained) -> None:
     )  # fmt: skip
 
 
+def keras_unclipped(trained: Trained) -> None:
+    keras_fit(trained, clips=False)
+
+
 def seconds_of(batch_size: int) -> float:
     """CPU time of the process, of the fastest of a few steps."""
     weights, batch = make_weights(), make_batch(batch_size)
     moments = (jax.tree.map(jnp.zeros_like, weights),) * 2
-    return min(_seconds(lambda: jax.block_until_ready(plain_step(weights, moments, batch))) for _ in range(6))
+    step = make_step(clips=True, measures=False)
+    return min(_seconds(lambda: jax.block_until_ready(step(weights, moments, batch))) for _ in range(6))
 
 
 def _seconds(step: Callable[[], Any]) -> float:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from holter import producers
 from holter.producers.examples import jax_task as task
+from holter.producers.integrations.jax_norms import gradient_norm, update_norm
 from holter.producers.memory_checkpoints import MemoryCheckpoints
 from holter.schemas.control import LrFactor, Rollback
 
@@ -17,8 +18,9 @@ from holter.schemas.control import LrFactor, Rollback
 def train_step(weights: Any, moments: Any, batch: Any, step: int, rate: float) -> tuple[Any, Any, dict[str, jax.Array]]:
     loss, grads = jax.value_and_grad(task.loss_of)(weights, *batch)
     updates, moments = task.adam(grads, moments, step, rate)
-    measured = {"train/loss": loss, "train/grad_norm": task.norm(grads), "train/update_norm": task.norm(updates)}
-    return jax.tree.map(jnp.subtract, weights, updates), moments, measured
+    moved = jax.tree.map(jnp.subtract, weights, updates)
+    norms = {"train/grad_norm": gradient_norm(grads), "train/update_norm": update_norm(weights, moved)}
+    return moved, moments, {"train/loss": loss, **norms}
 
 
 def main(arguments: list[str] | None = None) -> None:

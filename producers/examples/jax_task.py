@@ -50,7 +50,3 @@ def adam(grads: Any, moments: tuple[Any, Any], step: int, rate: float) -> tuple[
     square = jax.tree.map(lambda s, grad: 0.98 * s + 0.02 * grad * grad, moments[1], grads)
     scale = rate * jnp.sqrt(1 - 0.98**step) / (1 - 0.9**step)
     return jax.tree.map(lambda m, s: scale * m / (jnp.sqrt(s) + 1e-8), mean, square), (mean, square)
-
-
-def norm(tree: Any) -> jax.Array:
-    return jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)))

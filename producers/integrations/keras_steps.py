@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from holter.producers.integrations.jax_norms import gradient_norm, sampled, update_norm_since
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, UPDATE_NORM
 
-_MEASURED = "holter"
+_MEASURED, _SAMPLE = "holter", "holter_sample"
+_sampled = jax.jit(sampled)
 
 
 class MeasuredSteps:
@@ -32,6 +34,9 @@ class MeasuredSteps:
         self.fit: object = fit
         self.measured: dict[str, Any] = {}
         """Of the newest step, by metric: scalars on the device, for which nothing waited."""
+        self._newest: list[Any] = []
+        self._sample: list[jax.Array] = []
+        """Of the newest weights: the step itself overwrites those that it is given."""
         self._model = model
         self._own_step = model.train_step
         model.train_step = self._train_step
@@ -45,14 +50,18 @@ class MeasuredSteps:
         self._model.train_function = None
 
     def _listen(self, state: Any, iterator: Any) -> tuple[Any, Any]:
-        logs, state = self._execute(state, iterator)
-        self.measured = logs.pop(_MEASURED)
+        weights = state[0]
+        if not _are_same(weights, self._newest):  # the first step, or somebody has changed them
+            self._sample = _sampled(weights)
+        logs, state = self._execute(state, zip(iterator, [self._sample], strict=False))
+        self.measured, self._sample, self._newest = logs.pop(_MEASURED), logs.pop(_SAMPLE), state[0]
         return logs, state
 
     def _train_step(self, state: Any, data: Any) -> tuple[dict[str, Any], Any]:
         """Traced. The mean over the epoch begins anew for the step, so that it is the step's own loss, and is put
         together again after it."""
         weights, layers, optimizer_values, metrics = state
+        data, sample = data
         total, count = self._places_of_loss()
         alone = list(metrics)
         alone[total], alone[count] = jnp.zeros_like(metrics[total]), jnp.zeros_like(metrics[count])
@@ -61,14 +70,15 @@ class MeasuredSteps:
             logs, after = self._own_step((weights, layers, optimizer_values, alone), data)
         joined = list(after[3])
         joined[total], joined[count] = joined[total] + metrics[total], joined[count] + metrics[count]
+        moved, sample = update_norm_since(sample, after[0])
         measured = {
             LOSS: after[3][total] / after[3][count],
-            UPDATE_NORM: _norm([new - old for new, old in zip(after[0], weights, strict=True)]),
+            UPDATE_NORM: moved,
             LEARNING_RATE: rate,
         }
         if gradients.norm is not None:
             measured[GRAD_NORM] = gradients.norm
-        logs = {**logs, "loss": joined[total] / joined[count], _MEASURED: measured}
+        logs = {**logs, "loss": joined[total] / joined[count], _MEASURED: measured, _SAMPLE: sample}
         return logs, (*after[:3], joined)
 
     def _places_of_loss(self) -> tuple[int, int]:
@@ -100,12 +110,12 @@ class _Gradients:
         vars(self._optimizer).pop("stateless_apply", None)
 
     def _apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
-        self.norm = _norm([grad for grad in grads if grad is not None])
+        self.norm = gradient_norm(grads)  # None is no leaf
         return self._own_apply(optimizer_variables, grads, trainable_variables)
 
 
-def _norm(leaves: list[jax.Array]) -> jax.Array:
-    return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in leaves))
+def _are_same(weights: list[Any], others: list[Any]) -> bool:
+    return len(weights) == len(others) and all(one is other for one, other in zip(weights, others, strict=True))
 
 
 def _objection(model: keras.Model) -> str:

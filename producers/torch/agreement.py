@@ -2,9 +2,12 @@
 
 At boundary s every rank begins an asynchronous all-reduce (MAX) of a few integers and hears its result at boundary
 s + 1, so that no step waits: ranks that share gradients have all begun it before the step between. What one of them
-has to say, all of them hear at the same boundary. The rare rest (which action, whether everyone is able to, whether
-everyone did) goes through the store: each rank puts down what it says, the lead reads all of it and puts down the
-whole. Whether it holds is the first entry under one key, so that all of them agree, whoever is late.
+has to say, all of them hear at the same boundary. Short steps share a round: the lead says in each how many boundaries
+are to lie between two, so that they are half a second apart, and at most eight steps.
+
+The rare rest (which action, whether everyone is able to, whether everyone did) goes through the store: each rank puts
+down what it says, the lead reads all of it and puts down the whole. Whether it holds is the first entry under one key,
+so that all of them agree, whoever is late.
 
 A rank that waited in vain says so, goes on training and never waits again; the others hear of it and do the same.
 """
@@ -25,6 +28,9 @@ from holter.producers.torch.rounds import LEFT, NoAgreement, Round, Rounds
 
 _YES, _NO = "yes", "no"
 _LOOK_SECONDS = 0.002
+ROUND_SECONDS = 0.5
+"""So far apart are rounds of steps that are shorter."""
+MAX_SPACING = 8
 _num_made = itertools.count()
 
 
@@ -45,6 +51,10 @@ class Agreement(Ranks):
         self._disarmed = disarmed
         self._rounds: Rounds | None = None
         self._round: Round | None = None
+        self._heard = Word()
+        self._num_boundaries = 0
+        """Since the last round was begun."""
+        self._begun_at = time.monotonic()
         self._num_gathered = 0
 
     def connect(self) -> None:
@@ -58,15 +68,14 @@ class Agreement(Ranks):
         if said is not None and any(said):
             self._disarm(f"a group of their own could not be made: {next(filter(None, said)).decode()}")
 
-    def poll(self, said: Word) -> Word:
+    def poll(self, say: Callable[[], Word], is_awaited: bool = False) -> Word:
         if not self.is_armed:
             return Word()
+        self._num_boundaries += 1
         try:
-            heard = Word() if self._round is None else self._round.heard(self._patience_seconds)
-            if heard.wants_action:  # it is being dealt with at this boundary
-                said = said._replace(wants_action=0)
-            assert self._rounds is not None
-            self._round = self._rounds.begin(said)
+            heard = self._hear()
+            if is_awaited or self._num_boundaries >= heard.spacing:
+                self._begin(say(), heard)
         except NoAgreement as error:
             self._disarm(str(error))
             return Word()
@@ -90,6 +99,25 @@ class Agreement(Ranks):
         if self.is_armed:
             self.is_armed = False
             self._say_farewell()
+
+    def _hear(self) -> Word:
+        if self._round is None:
+            return self._heard
+        heard, self._round = self._round.heard(self._patience_seconds), None
+        self._heard = heard._replace(wants_action=0)
+        return heard
+
+    def _begin(self, said: Word, heard: Word) -> None:
+        wants_action = 0 if heard.wants_action else said.wants_action  # what was heard is dealt with at this boundary
+        assert self._rounds is not None
+        self._round = self._rounds.begin(said._replace(wants_action=wants_action, spacing=self._spacing()))
+        self._num_boundaries = 0
+
+    def _spacing(self) -> int:
+        """The lead's alone counts: clocks differ."""
+        begun_at, self._begun_at = self._begun_at, time.monotonic()
+        step_seconds = (self._begun_at - begun_at) / self._num_boundaries
+        return min(MAX_SPACING, int(ROUND_SECONDS / max(step_seconds, 1e-6))) if self.is_lead else 0
 
     def _gather(self, content: bytes, patience_seconds: float) -> list[bytes]:
         key = str(self._num_gathered)

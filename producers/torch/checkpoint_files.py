@@ -97,27 +97,32 @@ class CheckpointFiles:
         Raises:
             DamagedCheckpoint: the bytes are not those that were written, or the weights are not finite.
         """
+        state = self._load(manifest, "cpu")
+        check_finite(self.data_path(manifest.name).name, state.get("model", {}))
+        return state
+
+    def _load(self, manifest: Manifest, device: str) -> dict[str, Any]:
         path = self.data_path(manifest.name)
         try:
             if _sha256(path) != manifest.sha256:
                 raise DamagedCheckpoint(f"{path.name} is not what was written (SHA-256 differs)")
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location=device, weights_only=True)  # type: ignore[no-any-return]
         except OSError as error:
             raise DamagedCheckpoint(f"{path.name} cannot be read: {error.strerror}") from None
         except DamagedCheckpoint:
             raise
         except Exception as error:  # unpickling raises what it likes
             raise DamagedCheckpoint(f"{path.name} cannot be loaded: {error}"[:500]) from None
-        check_finite(path.name, state.get("model", {}))
-        return state  # type: ignore[no-any-return]
 
     def verify(self, manifest: Manifest) -> None:
-        """Reads this folder's part back; raises as :meth:`read` does.
+        """Reads this folder's part back, one tensor after the other; that weights are finite is not looked at.
 
-        It is held in memory meanwhile: were it only mapped, a file that somebody cuts short would end the training
-        with SIGBUS.
+        No file is mapped: one that somebody cuts short would end the training with SIGBUS.
+
+        Raises:
+            DamagedCheckpoint: as :meth:`read`, but for weights that are not finite.
         """
-        CheckpointFiles.read(self, manifest)
+        self._load(manifest, "meta")
 
     def quarantine(self, name: str) -> None:
         """Takes it out of the checkpoints; the files of the last few stay for people to look at."""

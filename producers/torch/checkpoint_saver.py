@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from holter.producers.notices import Notices
-from holter.producers.torch.checkpoint_files import CheckpointFiles, Manifest
+from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, Manifest, check_finite
 from holter.producers.torch.snapshot import Snapshots
 
 _BACKGROUND_NICENESS = 10
@@ -20,14 +20,15 @@ class CheckpointSaver:
     """At most one save in flight: while one is, further ones are skipped and counted. A process that ends waits for it.
 
     Args:
-        saved: told of every checkpoint that is on the disk, with the seconds that took and those of them that the
-            training stood still; from the background thread, which goes on with what ``saved`` does.
+        saved: told of every checkpoint that is on the disk, with the seconds that took, those of them that the training
+            stood still, and why it is of no use where a weight is not finite; from the background thread, which goes
+            on with what ``saved`` does.
     """
 
     def __init__(
         self,
         files: CheckpointFiles,
-        saved: Callable[[Manifest, float, float], None],
+        saved: Callable[[Manifest, float, float, str], None],
         notices: Notices,
         clock_ms: Callable[[], int],
     ) -> None:
@@ -80,12 +81,21 @@ class CheckpointSaver:
         try:
             self._snapshots.wait()
             manifest = self._files.write(name, attempt, step, state, self._clock_ms())
+            damage = _damage(f"{name}.pt", state)
             self._is_writing = False
-            self._saved(manifest, time.monotonic() - began, blocked_seconds)
+            self._saved(manifest, time.monotonic() - began, blocked_seconds, damage)
         except Exception as error:  # a full disk, or a state that cannot be serialised, must not end the training
             self._notices.warn("save_failed", f"checkpoint {name} was not saved: {error!r}")
         finally:
             self._is_writing = False
+
+
+def _damage(name: str, state: dict[str, Any]) -> str:
+    try:
+        check_finite(name, state.get("model", {}))
+    except DamagedCheckpoint as error:
+        return str(error)
+    return ""
 
 
 def _lower_priority() -> None:

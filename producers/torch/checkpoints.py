@@ -122,10 +122,13 @@ class Checkpoints:
         while self._set_aside:
             self.memory.drop(self._set_aside.popleft())
 
-    def _saved(self, manifest: Manifest, seconds: float, blocked_seconds: float) -> None:
+    def _saved(self, manifest: Manifest, seconds: float, blocked_seconds: float, damage: str) -> None:
         self.ledger.add(manifest.name, manifest.attempt, manifest.step)
         self._announce(manifest, seconds, "disk")
-        self._verify(manifest)
+        if damage:
+            self._quarantine_file(manifest, damage)
+        else:
+            self._verify(manifest)
         self._rotate()
         self._write_ledger()
         if self._advice is not None and self._run.rank == 0:

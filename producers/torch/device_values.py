@@ -13,9 +13,17 @@ _FEWEST_VALUES = 8
 
 
 def host_value(scalar: torch.Tensor) -> float:
-    """The value of a CPU scalar, read from its memory (``item()`` would be a dispatched synchronisation)."""
+    """The value of a CPU scalar, or of the first element where it has a shape, read from its memory (``item()`` would
+    be a dispatched synchronisation)."""
     value: Any = scalar.tolist()
+    while type(value) is list:
+        value = value[0]
     return float(value)
+
+
+def on_host(scalar: torch.Tensor) -> torch.Tensor | float:
+    """The value where it is there already; on a device the scalar, without its graph."""
+    return host_value(scalar) if scalar.device.type == "cpu" else scalar.detach()
 
 
 class _InFlight(NamedTuple):

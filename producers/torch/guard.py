@@ -31,6 +31,7 @@ from holter.producers.torch.ranks import Word
 from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex import make_reflex
 from holter.producers.torch.reflex_reports import ReflexReports
+from holter.producers.torch.sole_use import SoleUse, needs_closure
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.schemas.bounds import Autonomy, EffectName, UpdateNormSource
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM, LearningRateChanged
@@ -105,6 +106,8 @@ class Guard:
         self._allow = _checked(allow, accumulate, keep, reflex)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise ValueError("ReduceLROnPlateau needs a metric: step it in the loop and do not give it to Guard")
+        if needs_closure(optimizer):
+            raise ValueError(f"{type(optimizer).__name__}.step() needs a closure: keep it in the loop and use Hooks")
         self._autonomy = dict(autonomy or {})
         self._run = run
         self._optimizer, self._scheduler, self._scaler = optimizer, scheduler, _enabled(scaler)
@@ -143,6 +146,7 @@ class Guard:
         self._recovery = Recovery(run, self._objects, settings, self._ranks)
         self._began = self._went_back = self._stopped = False
         run.drive(self._finish)
+        self._sole_use = SoleUse(optimizer, run.notices)
         if resume:
             self._recovery.resume()
             self._restart()
@@ -210,7 +214,7 @@ class Guard:
         self._recovery.step += 1
         self._data.history.end_step(self._recovery.step)
         self._run.advance(self._recovery.step + 1)
-        word = self._ranks.poll(self._word())
+        word = self._ranks.poll(self._word, self._explosions is not None or self._recovery.is_word_awaited)
         if self._explosions is not None:
             self._explosions.hear(word.unread)
         self._recovery.checkpoint_if_due(word)
@@ -222,7 +226,9 @@ class Guard:
         norm = self._gradient_norm()
         rate = learning_rate_of(self._optimizer)
         self._tell_optimizer(norm)
+        self._sole_use.begin_step()
         applied, scale = self._optimizer_step(norm)
+        self._sole_use.end_step()
         applied = _really_applied(self._optimizer, applied)
         update = None if self._update_norm is None else 0.0 if applied is False else self._update_norm.measure()
         if self._scheduler is not None:
@@ -241,7 +247,8 @@ class Guard:
     def _tell_optimizer(self, norm: torch.Tensor | None) -> None:
         """Of the loss, every rank has one of its own."""
         if isinstance(self._optimizer, SkipStep):
-            self._optimizer.observe(self._measures.mean_loss() if self._ranks.num_ranks == 1 else None, norm)
+            loss = self._measures.mean_loss() if self._ranks.num_ranks == 1 else None
+            self._optimizer.observe(None if loss is None else torch.as_tensor(loss), norm)
 
     def _optimizer_step(self, norm: torch.Tensor | None) -> tuple[bool | torch.Tensor, torch.Tensor | None]:
         if self._explosions is not None and norm is not None:
@@ -362,6 +369,7 @@ class Guard:
         )
 
     def _finish(self) -> None:
+        self._sole_use.end()
         self._measures.flush()
         self._recovery.finish()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from holter.producers.notices import logger
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
 from holter.producers.torch.capabilities import Abilities
+from holter.producers.torch.device_values import on_host
 from holter.producers.torch.learning_rate import LearningRateFactor
 from holter.producers.torch.loss_scale import LossScaleFloor
 from holter.producers.torch.measures import StepMeasures, learning_rate_of
@@ -26,13 +26,11 @@ from holter.producers.torch.ranks import Word
 from holter.producers.torch.recovery import CheckpointSettings, Recovery
 from holter.producers.torch.reflex_reports import ReflexReports
 from holter.producers.torch.sharding import whole_norm
+from holter.producers.torch.sole_use import has_step_hooks, use
 from holter.producers.torch.training_state import Stateful, TrainingObjects
 from holter.producers.torch.withheld_steps import make_withheld_steps
 from holter.schemas.bounds import Autonomy, EffectName, Scope, UpdateNormSource
 from holter.schemas.telemetry import GRAD_NORM, LEARNING_RATE, LOSS, STEP_SECONDS, UPDATE_NORM, LearningRateChanged
-
-_OWN_HOOKS = "_optimizer_step_pre_hooks"
-_hooked: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 
 
 class Hooks:
@@ -92,10 +90,10 @@ class Hooks:
         self._boundary, self._ends_loop = boundary, ends_loop
         stepped = [weight for group in self._optimizer.param_groups for weight in group["params"]]
         self._parameters = stepped or list(model.parameters())  # ZeRO-3 empties its groups between steps
-        self._norm: torch.Tensor | None = None
+        self._norm: torch.Tensor | float | None = None
+        """A number where the gradients lie on the CPU."""
         self._applied: bool | torch.Tensor = True
-        self._tells_loss = False
-        self._num_losses = self._num_open = 0
+        self._num_open = 0
         same = (sorted(self._allow), accumulate, checkpoint_every, memory_every, update_norm)
         self._across = meet(run, model, self._parameters, same, patience_seconds)
         self._prepare_measures(update_norm, accumulate)
@@ -142,14 +140,13 @@ class Hooks:
 
     def add_loss(self, loss: torch.Tensor) -> None:
         """The loss of one micro-batch; the step's is their mean."""
-        self._tells_loss, self._num_losses = True, self._num_losses + 1
         self._measures.add_loss(loss)
 
     def see_gradients(self, norm: Any | None = None) -> None:
         """The gradients are whole and unscaled; ``norm`` is theirs, where the loop computed it when it clipped."""
         if norm is None and self._measures_norm:
             norm = self._gradients.norm()
-        self._norm = None if norm is None else whole_norm(torch.as_tensor(norm)).detach()
+        self._norm = on_host(whole_norm(norm)) if isinstance(norm, torch.Tensor) else norm
 
     def end_step(self) -> None:
         """The boundary of a loop that says it itself: after the scheduler's step."""
@@ -157,7 +154,7 @@ class Hooks:
             self._miss_step()
         self._num_open = 0
         self._learning_rate.advance()
-        word = self._across.ranks.poll(self._recovery.word())
+        word = self._across.ranks.poll(self._recovery.word, self._recovery.is_word_awaited)
         self._recovery.checkpoint_if_due(word)
         self._handle_control(word)
 
@@ -166,7 +163,6 @@ class Hooks:
         for remove in self._removers:
             remove()
         self._removers = []
-        _hooked.discard(self._optimizer)
 
     def _before(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -197,13 +193,11 @@ class Hooks:
         self._publish(self._applied, 0.0 if self._applied is False else update)
 
     def _publish(self, applied: bool | torch.Tensor, update: float | torch.Tensor | None) -> None:
-        if self._tells_loss and not self._num_losses:
-            self._run.notices.warn("step_without_loss", "optimizer.step() was called without a loss since the last one")
         step = self._recovery.step + 1
         scale = getattr(self._scaler, "_scale", None)
         scale = None if scale is None else scale.clone()
         self._measures.publish(step, applied, learning_rate_of(self._optimizer), self._norm, update, scale)
-        self._norm, self._applied, self._num_losses = None, True, 0
+        self._norm, self._applied = None, True
         self._num_open += 1
         self._recovery.step = step
         self._data.end_step(step)
@@ -227,7 +221,7 @@ class Hooks:
         """Fused optimizers unscale in their own step; the scaler tells them by how much."""
         scale = getattr(optimizer, "grad_scale", None)
         if scale is not None and self._norm is not None:
-            self._norm = self._norm / scale.to(self._norm.device)
+            self._norm = self._norm / (scale.to(self._norm.device) if isinstance(self._norm, torch.Tensor) else scale)
             self._applied = getattr(optimizer, "found_inf", None) == 0
 
     def _handle_control(self, word: Word) -> None:
@@ -269,11 +263,14 @@ class Hooks:
         self._measures = StepMeasures(self._run, self._parameters, facts, reports)
 
     def _register(self) -> list[Callable[[], Any]]:
-        if self._optimizer in _hooked:
-            raise ValueError("this optimizer has Holter's hooks already: one Hooks or one integration for each")
-        self._run.drive(self._finish)
-        _hooked.add(self._optimizer)
+        release = use(self._optimizer)
+        try:
+            self._run.drive(self._finish)
+        except ValueError:
+            release()
+            raise
         removers = [
+            release,
             self._optimizer.register_step_pre_hook(self._before).remove,
             self._optimizer.register_step_post_hook(self._after).remove,
         ]
@@ -353,12 +350,12 @@ def inner_optimizer(optimizer: Any) -> torch.optim.Optimizer:
         ValueError: there is none with hooks of its own.
     """
     inner = optimizer
-    while not (isinstance(inner, torch.optim.Optimizer) and _OWN_HOOKS in vars(inner)):
+    while not has_step_hooks(inner):
         inner = getattr(inner, "optimizer", None)
         if inner is None:
             kind = type(optimizer).__name__
             raise ValueError(f"{kind} is no torch optimizer with step hooks, nor does its .optimizer name one")
-    return inner
+    return inner  # type: ignore[no-any-return]
 
 
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:

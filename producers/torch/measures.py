@@ -9,7 +9,7 @@ import torch
 
 from holter.producers.records import BatchFacts
 from holter.producers.run import Run
-from holter.producers.torch.device_values import DeviceValues, host_value
+from holter.producers.torch.device_values import DeviceValues, host_value, on_host
 from holter.producers.torch.reflex_reports import ReflexReports
 from holter.producers.torch.weight_check import WeightCheck
 from holter.schemas.telemetry import (
@@ -35,25 +35,29 @@ class StepMeasures:
         self._facts = facts
         self._weights = WeightCheck(parameters)
         self._values = DeviceValues(parameters[0].device)
-        self._losses: torch.Tensor | None = None
+        self._losses: torch.Tensor | float | None = None
         self._num_losses = 0
+        self._tells_loss = False
         self._last_end = time.perf_counter()
 
     def add_loss(self, loss: torch.Tensor) -> None:
         """The loss of one micro-batch; the step's is their mean."""
-        loss = loss.detach()
-        self._losses = loss if self._losses is None else self._losses + loss
+        value = on_host(loss)
+        self._losses = value if self._losses is None else self._losses + value
         self._num_losses += 1
+        self._tells_loss = True
 
     def publish(
         self,
         step: int,
         applied: bool | torch.Tensor,
         learning_rate: float | torch.Tensor,
-        norm: torch.Tensor | None,
+        norm: float | torch.Tensor | None,
         update: float | torch.Tensor | None,
         loss_scale: torch.Tensor | None,
     ) -> None:
+        if self._tells_loss and not self._num_losses:
+            self._run.notices.warn("step_without_loss", "step() was called without a loss since the last one")
         known = {STEP_SECONDS: self._seconds()}
         scalars: dict[str, torch.Tensor] = {}
         for name, value in (
@@ -93,7 +97,7 @@ class StepMeasures:
 
         return deliver
 
-    def mean_loss(self) -> torch.Tensor | None:
+    def mean_loss(self) -> torch.Tensor | float | None:
         """Of the micro-batches since the last step."""
         if self._losses is None or self._num_losses == 1:
             return self._losses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,8 @@ class Word(NamedTuple):
     """By how many copies the rank with the least room falls short."""
     unread: int = 0
     """What :class:`~holter.producers.torch.explosion_reflex.ExplosionReflex` has not read."""
+    spacing: int = 0
+    """Boundaries from one round to the next, as the lead has it."""
 
 
 class Ranks:
@@ -36,9 +39,13 @@ class Ranks:
     def is_lead(self) -> bool:
         return self.rank == 0
 
-    def poll(self, said: Word) -> Word:
-        """Hears what every rank said at the same boundary: here this one, with more ranks the one before."""
-        return said
+    def poll(self, say: Callable[[], Word], is_awaited: bool = False) -> Word:
+        """Hears what every rank said at the same boundary: here this one, with more ranks one before.
+
+        They need not be asked at every boundary; ``wants_action`` is heard once. ``is_awaited``, the same on all
+        ranks, promises that what is said now is heard at the next one.
+        """
+        return say()
 
     def gather(self, content: bytes, patience: float = 1.0) -> list[bytes] | None:
         """What every rank says, by rank; all of them hear it or none does. None disarms.
@@ -59,7 +66,7 @@ class Apart(Ranks):
     def __init__(self, rank: int, num_ranks: int) -> None:
         self.rank, self.num_ranks = rank, num_ranks
 
-    def poll(self, said: Word) -> Word:
+    def poll(self, say: Callable[[], Word], is_awaited: bool = False) -> Word:
         return Word()
 
     def gather(self, content: bytes, patience: float = 1.0) -> list[bytes] | None:

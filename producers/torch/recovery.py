@@ -120,6 +120,12 @@ class Recovery:
             self.lineage.settle_intents()
         return self._permissions
 
+    @property
+    def is_word_awaited(self) -> bool:
+        """Whether a state may be kept at the next boundary; the same on all ranks."""
+        every = self._settings.every_steps
+        return bool(self._settings.memory_every_steps or (every and (self.step + 1) % every == 0))
+
     def word(self) -> Word:
         """What this rank has to say at this boundary."""
         control, kept = self._run.control, self._checkpoints

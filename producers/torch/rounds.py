@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 from torch import distributed
 
@@ -25,7 +27,7 @@ class NoAgreement(Exception):
 class Round:
     """One in flight."""
 
-    def __init__(self, work: Any, values: torch.Tensor) -> None:
+    def __init__(self, work: Any, values: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         self._work = work
         self._values = values
 
@@ -36,9 +38,12 @@ class Round:
             NoAgreement: a rank left or is too far behind.
             RuntimeError: a rank is gone.
         """
-        if not self._work.is_completed():
-            self._wait(patience_seconds)
-        self._work.wait()  # raises what went wrong
+        try:
+            self._work.wait(timedelta(seconds=patience_seconds))
+        except RuntimeError:
+            if self._work.is_completed():
+                raise
+            raise NoAgreement(f"a rank is more than {patience_seconds:g} s behind") from None
         if self._says_farewell():
             raise NoAgreement("a rank has left or waited in vain")
         return Word(*self._values.tolist())
@@ -54,16 +59,8 @@ class Round:
             return True
         return self._says_farewell()
 
-    def _wait(self, patience_seconds: float) -> None:
-        try:
-            self._work.wait(timedelta(seconds=patience_seconds))
-        except RuntimeError:
-            if self._work.is_completed():
-                raise
-            raise NoAgreement(f"a rank is more than {patience_seconds:g} s behind") from None
-
     def _says_farewell(self) -> bool:
-        return int(self._values.numpy()[0]) >= LEFT
+        return int(self._values[0]) >= LEFT
 
 
 class Rounds:
@@ -73,12 +70,14 @@ class Rounds:
         self._group = distributed.new_group(backend="gloo", timeout=_OPERATION_TIMEOUT)
         self._greatest = distributed.AllreduceOptions()
         self._greatest.reduceOp = distributed.ReduceOp(distributed.ReduceOp.MAX)
+        tensors = [torch.zeros(len(Word()), dtype=torch.int64) for _ in range(_NUM_KEPT)]
+        self._buffers = itertools.cycle([(tensor, tensor.numpy()) for tensor in tensors])
 
     def begin(self, said: Word) -> Round:
         """Returns at once."""
-        values = torch.empty(len(said), dtype=torch.int64)
-        values.numpy()[:] = said
-        begun = Round(self._group.allreduce([values], self._greatest), values)
+        tensor, values = next(self._buffers)
+        values[:] = said
+        begun = Round(self._group.allreduce([tensor], self._greatest), values)
         _newest.append(begun)
         return begun
 

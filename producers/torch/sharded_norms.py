@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from holter.producers.torch.device_values import host_value
 from holter.producers.torch.norms import UpdateNorm, make_update_norm, norm_of
 from holter.producers.torch.sharding import Part, local_part
 from holter.schemas.bounds import UpdateNormSource
@@ -26,13 +28,27 @@ class GlobalUpdateNorm(UpdateNorm):
         self.source = source
         self._device = local_part(parts[0].parameters[0]).device
         self._parts = [(part, make_update_norm(_local_parts(part), source)) for part in parts]
+        self._sum = torch.zeros((), dtype=torch.float64) if self._device.type == "cpu" else None
+
+    def measure(self) -> torch.Tensor | float:
+        return self._measure_on_device() if self._sum is None else self._measure_on_host(self._sum)
 
     @torch.no_grad()
-    def measure(self) -> torch.Tensor:
+    def _measure_on_device(self) -> torch.Tensor:
         squares = [
             part.add_up(_square(None if norm is None else norm.measure(), self._device)) for part, norm in self._parts
         ]
         return (squares[0] if len(squares) == 1 else torch.stack(squares).sum()).sqrt()
+
+    def _measure_on_host(self, square: torch.Tensor) -> float:
+        """The same in one number, without torch's work for each operation on it."""
+        total, host_square = 0.0, square.numpy()
+        for part, norm in self._parts:
+            moved = 0.0 if norm is None else norm.measure()
+            host_square[...] = (host_value(moved) if isinstance(moved, torch.Tensor) else moved) ** 2
+            part.add_up(square)
+            total += float(host_square)
+        return math.sqrt(total)
 
     def restart(self) -> None:
         for _, norm in self._parts:

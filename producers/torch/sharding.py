@@ -76,20 +76,25 @@ def can_pack(tensors: Iterable[Any]) -> bool:
     return all(_dimensions(tensor) is not None for tensor in tensors if is_sharded(tensor))
 
 
+@torch.no_grad()
 def packed(tree: Any) -> Any:
     """The same tree with plain values instead of parts; its tensors are the live ones, not copies."""
+    return _packed(tree)
+
+
+def _packed(tree: Any) -> Any:
     if is_sharded(tree):
         return {
-            "part": local_part(tree),
+            "part": tree.to_local(),
             "dimensions": _dimensions(tree),
             "mesh": list(tree.device_mesh.shape),
             "shape": list(tree.shape),
             "stride": list(tree.stride()),
         }
     if isinstance(tree, Mapping):
-        return {key: packed(child) for key, child in tree.items()}
+        return {key: _packed(child) for key, child in tree.items()}
     if type(tree) in (list, tuple):
-        return type(tree)(packed(child) for child in tree)
+        return type(tree)(_packed(child) for child in tree)
     return tree
 
 

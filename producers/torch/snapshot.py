@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from holter.producers.torch.sharding import is_packed
+
 Path = tuple[Any, ...]
 
 
@@ -41,6 +43,8 @@ class Snapshots:
     def _walk(self, path: Path, value: Any, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> Any:
         if isinstance(value, torch.Tensor):
             return self._copy_of(path, value.detach(), sources, targets)
+        if is_packed(value):  # nothing but the part changes
+            return {**value, "part": self._copy_of(path, value["part"], sources, targets)}
         if isinstance(value, Mapping):
             return {key: self._walk((*path, key), child, sources, targets) for key, child in value.items()}
         if type(value) in (list, tuple):

@@ -15,7 +15,7 @@ class WithheldSteps:
 
     can_withhold = False
 
-    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | float | None) -> bool | torch.Tensor:
         return True
 
     def after(self, optimizer: torch.optim.Optimizer) -> None:
@@ -27,8 +27,8 @@ class WithoutGradients(WithheldSteps):
 
     can_withhold = True
 
-    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
-        if norm is None or math.isfinite(host_value(norm)):
+    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | float | None) -> bool | torch.Tensor:
+        if norm is None or math.isfinite(host_value(norm) if isinstance(norm, torch.Tensor) else norm):
             return True
         for group in optimizer.param_groups:
             for weight in group["params"]:
@@ -41,11 +41,11 @@ class Flagged(WithheldSteps):
 
     can_withhold = True
 
-    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> bool | torch.Tensor:
+    def before(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | float | None) -> bool | torch.Tensor:
         if norm is None:
             return True
         flagged: Any = optimizer
-        is_finite = torch.isfinite(norm)
+        is_finite = torch.isfinite(torch.as_tensor(norm))
         flagged.grad_scale, flagged.found_inf = None, (~is_finite).to(torch.float32)
         return is_finite
 

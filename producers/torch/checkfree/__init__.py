@@ -1,6 +1,7 @@
 """CheckFree and CheckFree+: a lost pipeline stage is made again of its neighbours, without a checkpoint.
 
 >>> import torch
+>>> from holter.producers.torch.checkfree import rebuild
 >>> rebuild([torch.tensor([0.0])], [torch.tensor([4.0])], 1.0, 3.0)
 [tensor([3.])]
 

@@ -93,7 +93,7 @@ def test_a_factor_on_the_learning_rate_outlives_the_prepared_scheduler() -> None
 def test_a_loop_is_watched_once() -> None:
     told = FakeWatch()
     loop = Loop(told)
-    with pytest.raises(ValueError, match="has Holter's hooks already"):
+    with pytest.raises(ValueError, match="this optimizer is guarded already"):
         watch(loop.accelerator, loop.model, loop.optimizer, run=make_run(None), checkpoints=None)
     with pytest.raises(ValueError, match="give either project="):
         watch(loop.accelerator, loop.model, loop.optimizer)

@@ -110,6 +110,19 @@ def test_clipping_hides_nothing() -> None:
     assert watch.values("train/update_norm")[1] == pytest.approx(RATE * 0.01, rel=1e-3)
 
 
+def test_a_change_between_two_steps_is_not_the_next_ones_update() -> None:
+    class Doubles(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if batch == 3:
+                (kernel,) = self.model.trainable_variables
+                kernel.assign(2.0 * np.array(kernel.value))
+
+    watch = FakeWatch()
+    fit(make_model(), Doubles(), HolterCallback(run=make_run(watch)))
+    norms, moved = watch.values("train/grad_norm"), watch.values("train/update_norm")
+    assert list(moved.values()) == pytest.approx([RATE * norm for norm in norms.values()], rel=1e-4)
+
+
 def test_a_rollback_brings_weights_and_optimizer_back_and_goes_on() -> None:
     watch, model = FakeWatch(), make_model(keras.optimizers.Adam(RATE))
     run = make_run(watch)

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from holter import producers
 from holter.producers import Run
-from holter.producers.torch import Guard
+from holter.producers.torch import Guard, agreement
 from holter.schemas import codec
 from holter.schemas.control import Effect
 from holter.schemas.topics import RANKS
@@ -75,6 +75,7 @@ def _results(pipes: list[Connection]) -> list[Any]:
 def _child(pipe: Connection, job: Job, rank: int, num_ranks: int, port: int, folder: Path, *settings: Any) -> None:
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(num_ranks))
+    agreement.ROUND_SECONDS = 0.0  # a round at every boundary, however short the steps are
     try:
         distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=num_ranks)
         pipe.send(("", job(rank, num_ranks, folder, *settings)))

@@ -89,9 +89,9 @@ def test_without_agreement_every_vote_is_an_objection() -> None:
     objection = vote(Apart(1, 2), Ballot()).objection
     assert objection is not None
     assert "do not agree" in objection.reason
-    assert Apart(1, 2).poll(Word(1, 1)) == Word()
+    assert Apart(1, 2).poll(lambda: Word(1, 1)) == Word()
 
 
 def test_alone_is_heard_at_once() -> None:
-    assert Ranks().poll(Word(1, 0, 5, 6)) == Word(1, 0, 5, 6)
+    assert Ranks().poll(lambda: Word(1, 0, 5, 6)) == Word(1, 0, 5, 6)
     assert vote(Ranks(), Ballot()).objection is None

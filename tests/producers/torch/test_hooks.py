@@ -302,7 +302,7 @@ def test_an_optimizer_without_foreach_or_in_a_wrapper_is_seen() -> None:
 
 def test_wrong_use_is_told_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop(None)
-    with pytest.raises(ValueError, match="has Holter's hooks already"):
+    with pytest.raises(ValueError, match="this optimizer is guarded already"):
         Hooks(make_run(None), loop.model, loop.optimizer, checkpoints=None)
     other = torch.optim.SGD(loop.model.parameters())
     with pytest.raises(ValueError, match="is guarded already: one Guard, Hooks or integration for each run"):
@@ -317,7 +317,7 @@ def test_wrong_use_is_told_in_one_line(tmp_path: Path, caplog: pytest.LogCapture
     loop.optimizer.step()
     loop.optimizer.step()
     assert [line for line in caplog.messages if "without a loss" in line] == [
-        "optimizer.step() was called without a loss since the last one"
+        "step() was called without a loss since the last one"
     ]
 
 

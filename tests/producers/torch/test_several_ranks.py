@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from holter.producers.torch import Hooks, SkipExplosions, ballots, effects
+from holter.producers.torch import Hooks, SkipExplosions, agreement, ballots, effects
 from holter.producers.torch.clip import make
 from holter.producers.torch.reflex import SelectingReflex
 from holter.producers.torch.sharding import is_sharded, whole_norm
@@ -206,6 +206,28 @@ def test_ranks_that_share_gradients_may_take_their_time(tmp_path: Path) -> None:
     results = run_ranks(wait_for_each_other, 2, tmp_path)
     assert [result["disarmed"] for result in results] == [0, 0]
     assert results[0]["rate"] == results[1]["rate"] < 0.006
+
+
+def cut_rate_between_rounds(rank: int, num_ranks: int, folder: Path, checkpoint_every: int) -> dict[str, Any]:
+    agreement.ROUND_SECONDS = 1e9
+    training = RankedTraining(rank, num_ranks, folder, checkpoint_every=checkpoint_every)
+    training.steps(3)
+    training.act(LrFactor(0.5))
+    training.steps(9)
+    rate, weights = training.rate, training.weights()
+    training.run.finish()
+    acks = [(ack.status, ack.step) for ack in training.watch.acks()]
+    return {"rate": rate, "weights": weights, "disarmed": training.num_disarmed, "acks": acks}
+
+
+@pytest.mark.parametrize(("checkpoint_every", "applied_at"), [(0, 10), (5, 5)])
+def test_short_steps_share_a_round(tmp_path: Path, checkpoint_every: int, applied_at: int) -> None:
+    """Rounds are at boundaries 1 and 9, and at those before a save."""
+    first, second = run_ranks(cut_rate_between_rounds, 2, tmp_path, checkpoint_every)
+    assert first.pop("acks") == [("applied", applied_at)]
+    assert second.pop("acks") == []
+    assert first == second
+    assert (first["disarmed"], first["rate"] < 0.006) == (0, True)
 
 
 def die(rank: int, num_ranks: int, folder: Path, wrap: str, dying_rank: int) -> dict[str, Any]:
