@@ -10,14 +10,14 @@ BIN := $(VENV)/bin
 PACKAGES := schemas pipeline producers jobs infra
 INSTALLED := $(VENV)/.installed
 JARS := jobs/java/target/.built
-OUTSIDE := services or flink or network or frameworks or torch
+OUTSIDE := services or flink or network or frameworks
 DOCTESTS = $(sort $(shell grep -rl --include='*.py' '^ *>>> ' $(filter-out jobs,$(PACKAGES))))
 TORCH_DOCTESTS = $(filter producers/torch/% infra/stabilisers/%,$(DOCTESTS))
-RANKS := tests/producers/torch tests/scoreboard/test_torch_runs.py tests/cli/test_preflight.py tests/test_layout.py
-LOOPS := tests/producers
+RANKS := tests/producers/torch
+LOOPS := tests/producers tests/test_layout.py
 CAMPAIGNS := tests/infra/rescue tests/infra/acceptance tests/infra/stabilisers
 
-.PHONY: help setup demo test unit integration ranks loops campaigns check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
+.PHONY: help setup demo test unit unit-plain unit-torch integration ranks loops campaigns check fmt up down status bench scoreboard rescue acceptance stabilisers device-check clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,19 +47,28 @@ test: setup unit ## Lint, types and all tests: unit, several processes, jobs on 
 unexport PYTHONDONTWRITEBYTECODE
 
 # Small tensors, and several tests at once: threads would only wait for each other.
-unit integration ranks loops campaigns: export OMP_NUM_THREADS := 1
+unit-plain unit-torch integration ranks loops campaigns: export OMP_NUM_THREADS := 1
 
 # JVMs that live for a minute or two: what a better compiler would spend on them never comes back.
 integration: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
 
-unit: setup ## Only the tests that need neither a service nor torch
-	@$(BIN)/python -m pytest --doctest-modules $(filter-out producers/integrations/% producers/examples/% $(TORCH_DOCTESTS),$(DOCTESTS)) tests -m "not ($(OUTSIDE))" --numprocesses=logical --maxprocesses=8 --dist=worksteal $(ARGS)
+unit: setup ## Only the tests that need no service and no framework but torch
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-plain unit-torch
+
+# Two processes for two cores: only one of them spends seconds on importing torch. What ARGS choose may be in the other.
+unit-plain unit-torch: NONE_IS_FINE = $(if $(ARGS),|| test $$? = 5)
+
+unit-plain: setup
+	@$(BIN)/python -m pytest --doctest-modules $(filter-out producers/integrations/% producers/examples/% $(TORCH_DOCTESTS),$(DOCTESTS)) tests -m "not ($(OUTSIDE) or torch)" $(ARGS) $(NONE_IS_FINE)
+
+unit-torch: setup
+	@$(BIN)/python -m pytest --doctest-modules $(TORCH_DOCTESTS) tests -m "torch and not ($(OUTSIDE))" $(ARGS) $(NONE_IS_FINE)
 
 integration: setup ## Only the tests that need a broker, a cluster, the store or another process of the pipeline
 	@$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LOOPS) $(CAMPAIGNS) $(RANKS)) -m "$(OUTSIDE)" $(ARGS)
 
-ranks: setup ## Only the tests that train with torch alone: several ranks, checkpoints, a lost stage
-	@$(BIN)/python -m pytest --doctest-modules $(TORCH_DOCTESTS) $(RANKS) -m "$(OUTSIDE)" $(ARGS)
+ranks: setup ## Only the tests that train with torch in several processes: ranks that agree, shards, a lost stage
+	@$(BIN)/python -m pytest $(RANKS) -m "$(OUTSIDE)" $(ARGS)
 
 loops: setup ## Only the tests that train with other frameworks, and the examples
 	@$(BIN)/python -m pytest $(LOOPS) $(addprefix --ignore=,$(RANKS)) -m "$(OUTSIDE)" $(ARGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 import os
 import re
 import socket
@@ -25,10 +26,10 @@ from holter.infra.jars import Jars, find_jars
 from tests.jobs.local_broker import running_broker
 
 OPEN = ("network", "services", "flink")
-OUTSIDE = r"\bmark\.(?:network|services|flink|frameworks|torch)\b"
+OUTSIDE = "network|services|flink|frameworks"
 """What the Makefile's targets leave out of the unit tests."""
 OF_TORCH = re.compile("/(?:producers/torch|infra/stabilisers)/")
-"""Whose doctests the Makefile runs with the other tests of torch."""
+"""Whose doctests need torch."""
 
 collect_ignore = ["producers/integrations/hello"]
 """Programs of their own, which train when they are imported."""
@@ -51,32 +52,56 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not collection_path.name.startswith("test_"):
         return None if ">>> " in text else True
     if expression.startswith("not ("):
-        return True if re.search(rf"^pytestmark = (?:\[\s*)?.*{OUTSIDE}", text, re.MULTILINE) else None
+        return _marks_all(f"{OUTSIDE}|torch", text)
+    if expression.startswith("torch and not ("):
+        return _marks_all(OUTSIDE, text) if _marks("torch", text) else True
     if expression.startswith("services or "):
-        return None if re.search(OUTSIDE, text) else True
+        return None if _marks(OUTSIDE, text) else True
     return None
 
 
+def _marks(names: str, text: str) -> bool:
+    return re.search(rf"\bmark\.(?:{names})\b", text) is not None
+
+
+def _marks_all(names: str, text: str) -> bool | None:
+    """True where a module says so of all its tests."""
+    return any(_marks(names, line) for line in re.findall(r"^pytestmark = (?:\[\s*)?.*", text, re.MULTILINE)) or None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who needs the whole stack comes last, and at the very end who takes it down: meanwhile it costs nothing."""
+    """Who needs the whole stack comes last, and at the very end who takes it down: meanwhile it costs nothing.
+
+    A doctest cannot say that its module needs torch: its folder does.
+    """
 
     def turn(item: pytest.Item) -> int:
         return ("stack" in getattr(item, "fixturenames", ())) + (item.path.name == "test_stack.py")
 
     items.sort(key=turn)
-
-
-def pytest_collection_finish() -> None:
-    """What collecting imported stays until the end: the collector need not walk all of torch again and again."""
-    gc.collect()
-    gc.freeze()
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and OF_TORCH.search(item.path.as_posix()):
+            item.add_marker("torch")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """A doctest cannot say that its module needs torch: its folder does."""
-    if isinstance(item, pytest.DoctestItem) and OF_TORCH.search(item.path.as_posix()):
-        item.add_marker("torch")
+def pytest_collection() -> None:
+    """Importing makes no garbage worth a walk through all that is there."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What collecting imported stays until the end: the collector need not walk all of torch again and again.
+
+    Torch's loggers hand on to the root as others do: pytest would add its handlers to each of fifty at every test.
+    """
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(100_000, 20, 100)
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 @pytest.fixture(autouse=True)

@@ -73,10 +73,18 @@ def modules() -> Iterator[tuple[str, Path]]:
 MODULES = dict(modules())
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All within a node, at any depth; expressions, by far the most nodes, hold none."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
+
+
 def imports(path: Path, module: str) -> set[str]:
     found: set[str] = set()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -135,6 +143,8 @@ def test_the_core_is_pure(imported: dict[str, set[str]]) -> None:
 
 
 ELSEWHERE = ("holter.jobs", "holter.producers.integrations", "holter.producers.examples")
+SLOW = ("holter.infra.bench.loops_without_torch", "holter.infra.bench.torch_loops")
+"""They import JAX and all of torch's sharding, which takes seconds."""
 OF_TORCH = (*(part for part in ONLY_IN["torch"] if part not in FRAMEWORKS), "holter.infra.acceptance")
 
 
@@ -147,12 +157,17 @@ def can_be_imported(which: Callable[[str], bool]) -> bool:
 
 
 def test_every_module_can_be_imported() -> None:
-    assert can_be_imported(lambda module: not within(module, (*ELSEWHERE, *OF_TORCH)))
+    assert can_be_imported(lambda module: not within(module, (*ELSEWHERE, *OF_TORCH, *SLOW)))
 
 
 @pytest.mark.torch
 def test_every_module_of_torch_can_be_imported() -> None:
     assert can_be_imported(lambda module: within(module, OF_TORCH))
+
+
+@pytest.mark.frameworks
+def test_every_module_that_takes_long_can_be_imported() -> None:
+    assert can_be_imported(lambda module: within(module, SLOW))
 
 
 def test_every_package_is_installed() -> None:
