@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -73,10 +74,14 @@ def modules() -> Iterator[tuple[str, Path]]:
 MODULES = dict(modules())
 
 
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+"""Where statements hold statements."""
+
+
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All within a node, at any depth; expressions, by far the most nodes, hold none."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.expr):
+    """All within a node, at any depth; expressions, by far the most nodes, hold none and are not walked through."""
+    for block in BLOCKS:
+        for child in getattr(node, block, ()):
             yield child
             yield from statements(child)
 
@@ -94,6 +99,7 @@ def imports(path: Path, module: str) -> set[str]:
     return found
 
 
+@functools.cache
 def part_of(module: str) -> str | None:
     fits = [part for part in ALLOWED if module == part or module.startswith(part + ".")]
     return max(fits, key=len, default=None)
@@ -125,7 +131,7 @@ def test_libraries_are_imported_only_where_they_belong(imported: dict[str, set[s
         for module, found in imported.items()
         for name in found
         for library, places in ONLY_IN.items()
-        if part_of(module) and within(name, (library,)) and not within(module, places)
+        if within(name, (library,)) and part_of(module) and not within(module, places)
     ]
     assert misplaced == []
 

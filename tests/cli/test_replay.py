@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from dataclasses import replace
@@ -14,13 +15,18 @@ from holter.pipeline.fit.learned_file import text_of
 from tests.replay.runs import calm, csv_of, dying, falling, spiking
 
 
+@functools.cache
+def logs() -> dict[str, str]:
+    return {"calm.csv": csv_of(calm(300)), "spike.csv": csv_of(spiking()), "dead.csv": csv_of(dying())}
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with logs of a calm, a spiking and a dying run, and with what is none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    for name, rows in (("calm", calm(300)), ("spike", spiking()), ("dead", dying())):
-        (tmp_path / f"{name}.csv").write_text(csv_of(rows))
+    for name, text in logs().items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "prose.txt").write_text("Nothing to see.\n")
     (tmp_path / "empty.csv").write_text("")
     return tmp_path

@@ -27,6 +27,12 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HOLTER_STORE_DSN", raising=False)
 
 
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labelled runs, to be read only."""
+    return write_folder(tmp_path_factory.mktemp("runs"))
+
+
 def rows(num_healed: int, num_lost: int) -> list[Sequence[Any]]:
     healed = [("p", f"r{at % 5}", f"h{at}", "recovered", False, _features(1.0)) for at in range(num_healed)]
     lost = [("p", f"r{at % 5}", f"l{at}", "lost", False, _features(0.0)) for at in range(num_lost)]
@@ -50,11 +56,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Sequence[Any]
     return found
 
 
-def test_a_folder_of_labelled_runs_gives_a_file_of_weights(tmp_path: Path, no_store: None) -> None:
-    folder, out = tmp_path / "runs", tmp_path / "weights.json"
-    folder.mkdir()
-    write_folder(folder)
-    result = run("--traces", folder, "--out", out)
+def test_a_folder_of_labelled_runs_gives_a_file_of_weights(tmp_path: Path, labelled: Path, no_store: None) -> None:
+    out = tmp_path / "weights.json"
+    result = run("--traces", labelled, "--out", out)
     assert result.exit_code == 0, result.stderr
     for words in ("16 incidents healed and 6 were lost, in 2 groups", "base rate", "given_back", "groups left out"):
         assert words in result.stdout
@@ -62,18 +66,16 @@ def test_a_folder_of_labelled_runs_gives_a_file_of_weights(tmp_path: Path, no_st
 
 
 def test_a_folder_gives_a_learned_detector_that_replay_takes(tmp_path: Path, no_store: None) -> None:
-    folder, out = tmp_path / "runs", tmp_path / "learned.json"
-    folder.mkdir()
-    write_folder(folder)
+    folder, out = write_folder(tmp_path, 2, 2), tmp_path / "learned.json"
     result = run("--traces", folder, "--detector", out)
     assert result.exit_code == 0, result.stderr
-    for words in ("22 incidents in 10 runs of 2 families", "families left out", "not finite"):
+    for words in ("10 incidents in 4 runs of 2 families", "families left out", "not finite"):
         assert words in result.stdout
     log = str(folder / "heals-0.csv")
     replayed = CliRunner().invoke(app, ["replay", log, "--learned", str(out), "--json"])
     assert replayed.exit_code == 0, replayed.stderr
     said = json.loads(run("--traces", folder, "--detector", out, "--json").stdout)
-    assert said["fitted"]["num_incidents"] == 22
+    assert said["fitted"]["num_incidents"] == 10
     assert model_named(str(out)).threshold == said["model"]["threshold"]
 
 

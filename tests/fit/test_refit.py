@@ -43,7 +43,7 @@ def test_names_that_are_not_known_and_values_that_are_not_either_are_ignored() -
 
 
 def test_the_coefficients_that_made_the_outcomes_are_found() -> None:
-    fitted = refit(made_incidents(TRUE, 6000), SHIPPED, FitSettings(ridge=0.1))
+    fitted = refit(made_incidents(TRUE, 4000), SHIPPED, FitSettings(ridge=0.1))
     for name, true in asdict(TRUE).items():
         assert asdict(fitted.weights)[name] == pytest.approx(true, abs=0.5), name
     scores = fitted.scores

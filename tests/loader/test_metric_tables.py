@@ -37,7 +37,7 @@ def bits(value: float | None) -> bytes | None:
     return None if value is None else struct.pack("<d", value)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(batches(), min_size=1, max_size=4))
 def test_every_value_is_one_row_and_every_step_is_one_row(records: list[MetricBatch]) -> None:
     tables = metric_tables(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -98,27 +99,26 @@ def test_offline_it_keeps_everything_and_says_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keeps_state", [True, False])
 def test_cut_off_anywhere_it_says_in_the_end_what_one_that_was_not_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_state: bool
+    tmp_path: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, keeps_state: bool
 ) -> None:
     monkeypatch.setattr(session, "STATE_EVERY_ENTRIES", 10)
     if not keeps_state:
         monkeypatch.setattr(session.Session, "keep_state", lambda _: None)
-    record([connect(tmp_path / "whole"), *published(NIGHT)], clock())
     ticks = clock()
     for first in range(0, len(NIGHT), 35):
         resent = NIGHT[max(0, first - 2) : first + 35]  # the trainer heard nothing of the last two
         ticks.now = START_MS + first - len(NIGHT[max(0, first - 2) : first])
         record([connect(tmp_path / "cut"), *published(resent)], ticks)
-    said = [[each for entry in entries(tmp_path / name) for each in entry.said] for name in ("whole", "cut")]
+    said = [[each for entry in entries(folder) for each in entry.said] for folder in (recorded, tmp_path / "cut")]
     assert said[0] == said[1]
     assert said[0]
 
 
 @pytest.mark.parametrize("keeps_state", [True, False])
 def test_a_later_recorder_hands_on_what_this_session_said_and_nothing_of_earlier_ones(
-    tmp_path: Path, keeps_state: bool
+    tmp_path: Path, recorded: Path, keeps_state: bool
 ) -> None:
-    record([connect(tmp_path), *published(NIGHT)], clock())
+    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     said = [each.value for entry in entries(tmp_path) for each in entry.said if each.topic == CONTROL.name]
     if not keeps_state:
         (tmp_path / "state").unlink()
@@ -133,13 +133,12 @@ def test_a_later_recorder_hands_on_what_this_session_said_and_nothing_of_earlier
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 50, b"not a state"])
-def test_a_damaged_state_costs_only_time(tmp_path: Path, damage: bytes) -> None:
-    record([connect(tmp_path / "whole"), *published(NIGHT)], clock())
+def test_a_damaged_state_costs_only_time(tmp_path: Path, recorded: Path, damage: bytes) -> None:
     ticks = clock()
     record([connect(tmp_path / "cut"), *published(NIGHT[:100])], ticks)
     (tmp_path / "cut" / "state").write_bytes(damage)
     record([connect(tmp_path / "cut"), *published(NIGHT[100:])], ticks)
-    assert entries(tmp_path / "cut") == entries(tmp_path / "whole")
+    assert entries(tmp_path / "cut") == entries(recorded)
 
 
 def test_an_order_that_is_cut_off_ends_it_and_an_empty_one_too(tmp_path: Path) -> None:

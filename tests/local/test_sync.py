@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,8 @@ class DeafPublisher(MemoryPublisher):
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    record([connect(tmp_path), *published(NIGHT)], clock())
-    return RunFolder(tmp_path)
+def folder(tmp_path: Path, recorded: Path) -> RunFolder:
+    return RunFolder(Path(shutil.copytree(recorded, tmp_path / "run")))
 
 
 @pytest.fixture

@@ -17,6 +17,11 @@ from tests.producers.buses import AbsentBus, BreakingBus, StuckBus
 from tests.producers.watch import await_
 
 
+@pytest.fixture(autouse=True)
+def tries_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holter.producers.sender._FIRST_BACKOFF_SECONDS", 0.02)
+
+
 def make(bus: Any, queue_bound: int = 100) -> Run:
     return Run(RunSettings("p", "r", connect=lambda: bus, queue_bound=queue_bound))
 

@@ -83,8 +83,9 @@ def test_a_recorder_that_hangs_costs_counted_drops_and_one_line(
 
 
 def test_a_recorder_that_is_killed_is_replaced_and_nothing_is_lost(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr("holter.producers.sender._FIRST_BACKOFF_SECONDS", 0.02)
     run = producers.init("p", "v1.2", mode="local", runs=tmp_path, environ={})
     folder = tmp_path / "p" / "v1%2E2"
     log(run, 0, 50)

@@ -10,11 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.pipeline.replay.curves import MAX_POINTS, thinned
+from holter.pipeline.replay import curves
+from holter.pipeline.replay.curves import thinned
 from holter.pipeline.replay.replay import Replayed, ReplayOptions, replay
 from holter.pipeline.replay.report import report_page
 from holter.schemas.telemetry import GRAD_NORM, LOSS
 from tests.replay.runs import Row, calm, csv_of, dying, spiking
+
+
+@pytest.fixture(scope="module")
+def spiking_log(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    return replayed(tmp_path_factory.mktemp("spiking"), spiking(), "one")
+
+
+@pytest.fixture(scope="module")
+def dying_log(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    return replayed(tmp_path_factory.mktemp("dying"), dying(), "two")
+
+
+@pytest.fixture(scope="module")
+def page_of_two(spiking_log: Replayed, dying_log: Replayed) -> str:
+    """Of a run that spikes, one that dies and a file that is none."""
+    return report_page([spiking_log, dying_log], [("three.csv", "it is empty")])
 
 
 def replayed(tmp_path: Path, rows: list[Row], name: str = "run") -> Replayed:
@@ -33,9 +50,8 @@ def named(traces: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [trace for trace in traces if trace.get("name") == name]
 
 
-def test_a_page_draws_curves_baseline_and_probability(tmp_path: Path) -> None:
-    log = replayed(tmp_path, spiking())
-    (traces,) = traces_of(report_page([log]))
+def test_a_page_draws_curves_baseline_and_probability(page_of_two: str, spiking_log: Replayed) -> None:
+    traces, log = traces_of(page_of_two)[0], spiking_log
     (loss,) = named(traces, "loss")
     assert max(loss["y"]) == pytest.approx(max(row[LOSS] for row in spiking()))
     assert len(named(traces, "baseline")) == 2
@@ -52,12 +68,10 @@ def test_a_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert "Nothing out of the ordinary" in page
 
 
-def test_the_script_is_in_a_page_once(tmp_path: Path) -> None:
-    logs = [replayed(tmp_path, spiking(), "one"), replayed(tmp_path, dying(), "two")]
-    page = report_page(logs, [("three.csv", "it is empty")])
-    assert len(traces_of(page)) == 2
-    assert page.count("plotly.js v") == 1
-    assert "three.csv: it is empty" in page
+def test_the_script_is_in_a_page_once(page_of_two: str) -> None:
+    assert len(traces_of(page_of_two)) == 2
+    assert page_of_two.count("plotly.js v") == 1
+    assert "three.csv: it is empty" in page_of_two
 
 
 def test_names_of_files_are_text(tmp_path: Path) -> None:
@@ -66,10 +80,8 @@ def test_names_of_files_are_text(tmp_path: Path) -> None:
     assert "<b>&run" not in page
 
 
-def test_values_that_are_not_finite_are_crosses(tmp_path: Path) -> None:
-    log = replayed(tmp_path, dying())
-    (traces,) = traces_of(report_page([log]))
-    (crosses,) = named(traces, "loss not finite")
+def test_values_that_are_not_finite_are_crosses(page_of_two: str) -> None:
+    (crosses,) = named(traces_of(page_of_two)[1], "loss not finite")
     assert crosses["x"] == list(range(300, 420))
 
 
@@ -83,13 +95,14 @@ def test_a_log_whose_steps_go_back_is_drawn_by_row(tmp_path: Path) -> None:
     assert loss["text"][60] == " (step 10)"
 
 
-def test_a_long_log_is_thinned_but_keeps_its_extremes(tmp_path: Path) -> None:
-    rows = calm(12_000)
-    rows[5_001][LOSS] = -7.0
+def test_a_long_log_is_thinned_but_keeps_its_extremes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "MAX_POINTS", 400)
+    rows = calm(2_000)
+    rows[1_001][LOSS] = -7.0
     log = replayed(tmp_path, rows)
     assert log.curves is not None
     curve = log.curves.by_metric[LOSS]
-    assert len(curve.rows) <= 3 * MAX_POINTS
+    assert len(curve.rows) <= 3 * 400
     assert min(curve.values) == -7.0
     assert max(curve.values) == max(row[LOSS] for row in rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -15,9 +16,13 @@ from holter.schemas.signed import open_unverified
 from tests.schemas import examples
 
 
+@functools.cache
+def validator_of(name: str) -> Any:
+    return pytest.importorskip("jsonschema").Draft202012Validator(record_schema(name))
+
+
 def valid(name: str, document: object) -> bool:
-    jsonschema = pytest.importorskip("jsonschema")
-    return bool(jsonschema.Draft202012Validator(record_schema(name)).is_valid(document))
+    return bool(validator_of(name).is_valid(document))
 
 
 def shown(record: msgspec.Struct) -> Any:

@@ -101,7 +101,7 @@ def test_nan_and_infinities_survive() -> None:
     assert struct.pack("<5d", *column.values()) == pack_floats(*values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_mutated_bytes_give_a_record_or_one_refusal(name: str, data: st.DataObject) -> None:
     topic, record = examples.RECORDS[name]
@@ -119,7 +119,7 @@ def test_mutated_bytes_give_a_record_or_one_refusal(name: str, data: st.DataObje
         topic.decoder.decode(bytes(raw))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(raw=st.binary(max_size=200))
 def test_any_bytes_give_one_refusal(raw: bytes) -> None:
     with pytest.raises(InvalidRecord):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -33,19 +33,15 @@ def records_of(
     [(0, {'train/loss': 2.0}), (10, {'train/loss': 1.5})]
     """
     lists = {name: _plain(column) for name, column in columns.items()}
-    rows = zip(*lists.values(), strict=True)
-    return [
-        record(
-            row,
-            steps[row] if steps else row * every,
-            {n: v for n, v in zip(lists, cells, strict=True) if v is not None},
-        )
-        for row, cells in enumerate(rows)
-    ]
+    names = tuple(lists)
+    rows: Iterable[dict[str, float]] = (dict(zip(names, cells)) for cells in zip(*lists.values(), strict=True))  # noqa: B905
+    if any(None in column for column in lists.values()):
+        rows = ({name: value for name, value in row.items() if value is not None} for row in rows)
+    return [record(row, steps[row] if steps else row * every, values) for row, values in enumerate(rows)]
 
 
 def record(row: int, step: int, values: dict[str, float]) -> StepRecord:
-    return StepRecord(attempt=0, rank=0, step=step, ts=step * STEP_MS, seq=row, applied=True, live=False, values=values)
+    return StepRecord(0, 0, step, step * STEP_MS, row, True, False, values)
 
 
 def _plain(column: Sequence[float] | Array) -> list[float]:

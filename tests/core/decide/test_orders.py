@@ -289,7 +289,7 @@ def waiting() -> Loop:
     return loop
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(at=st.integers(0, 10_000), flip=st.integers(1, 255), is_act=st.booleans())
 def test_no_altered_order_is_carried_out(waiting: Loop, at: int, flip: int, is_act: bool) -> None:
     ordered = act(MomentumReset()) if is_act else approval(waiting.decisions()[-1])

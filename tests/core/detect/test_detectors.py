@@ -43,7 +43,7 @@ def kinds(found: Sequence[Evidence]) -> set[str]:
 
 
 def test_ordinary_noise_is_left_alone() -> None:
-    assert feed(stack(), calm(5000)) == []
+    assert feed(stack(), calm(3000)) == []
 
 
 def test_one_huge_loss_counts_only_where_a_record_is_many_steps() -> None:
@@ -91,7 +91,7 @@ def test_a_loss_that_is_often_zero_has_not_collapsed(seed: int) -> None:
 
 def test_noise_with_outliers_raises_its_own_bar() -> None:
     draw = random.Random(4)
-    rows = losses(*(2.0 + draw.gauss(0.0, 0.05) * (10.0 if draw.random() < 0.1 else 1.0) for _ in range(6000)))
+    rows = losses(*(2.0 + draw.gauss(0.0, 0.05) * (10.0 if draw.random() < 0.1 else 1.0) for _ in range(4000)))
     assert len(feed(stack(), rows)) <= 1
 
 
@@ -212,7 +212,7 @@ def test_what_comes_back_again_and_again_is_told_a_few_times_only() -> None:
     stage = SignalStage("project", "run")
     opened = [
         step
-        for step, row in enumerate(swinging(12))
+        for step, row in enumerate(swinging(9))
         for signal in stage.update(StepRecord(1, 0, step, 0, 0, True, True, row), 0)
         if signal.phase == "open"
     ]
@@ -232,13 +232,13 @@ def bursting(count: int, seed: int) -> list[dict[str, float]]:
 def test_a_run_that_has_known_bursts_is_told_of_few_more() -> None:
     opened = [
         step
-        for seed in range(4)
+        for seed in range(3)
         for stage in [SignalStage("project", "run")]
-        for step, row in enumerate(bursting(4000, seed))
+        for step, row in enumerate(bursting(3000, seed))
         for signal in stage.update(StepRecord(1, 0, step, 0, 0, True, True, row), 0)
         if signal.phase == "open" and step > 500
     ]
-    assert len(opened) <= 8
+    assert len(opened) <= 6
 
 
 def loud(count: int, seed: int, level: float = 1.0) -> list[dict[str, float]]:

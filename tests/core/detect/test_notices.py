@@ -68,7 +68,7 @@ def test_a_run_that_gets_no_further_is_told_once_until_it_does() -> None:
     assert (standstill.state, standstill.is_notice) == ("stuck", True)
     assert standstill.baseline < 2.2
     assert 700 <= standstill.onset_step <= 2000
-    further = judged([*noisy(1.5, 40, seed=2), *noisy(1.5, 12000, seed=3)], stage, start=5200)
+    further = judged([*noisy(1.5, 40, seed=2), *noisy(1.5, 8000, seed=3)], stage, start=5200)
     assert "plateau" in {signal.kind for signal in further}
 
 

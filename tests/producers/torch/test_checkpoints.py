@@ -93,7 +93,7 @@ def test_a_run_of_damage_neither_loses_the_healthy_one_nor_fills_the_disk(tmp_pa
     training.steps(1)
     with torch.no_grad():
         next(iter(training.model.parameters())).fill_(float("nan"))
-    training.steps(30)
+    training.steps(20)
     training.run.finish()
     assert [manifest.step for manifest in files(tmp_path).manifests()] == [5]
     assert states(tmp_path)[5] == "pinned"
@@ -123,8 +123,8 @@ def test_the_pin_survives_a_restart_without_a_watch(tmp_path: Path) -> None:
     first.steps(6)
     first.run.finish()
     second = Training(tmp_path, None, resume=True)
-    second.steps(25)
-    assert [manifest.step for manifest in files(tmp_path).manifests()] == [5, 25, 30, 35]
+    second.steps(15)
+    assert [manifest.step for manifest in files(tmp_path).manifests()] == [5, 15, 20, 25]
 
 
 def test_a_step_that_both_tiers_keep_is_announced_once(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_a_step_that_both_tiers_keep_is_announced_once(tmp_path: Path) -> None:
 
 def test_what_is_kept_no_longer_is_told(tmp_path: Path) -> None:
     watch = FakeWatch()
-    training = Training(tmp_path, watch, memory_every=10, checkpoint_every=40, keep=1, until=200)
-    training.steps(131)
+    training = Training(tmp_path, watch, memory_every=10, checkpoint_every=40, keep=1)
+    training.steps(91)
     training.run.finish()
     events: list[Any] = watch.events(CheckpointSaved)
     named = {each.event.checkpoint: each.step for each in events}
@@ -146,7 +146,7 @@ def test_what_is_kept_no_longer_is_told(tmp_path: Path) -> None:
     kept = kept_by(training)
     left = [step for name, step in named.items() if kept.find(name) is not None]
     assert sorted(dropped + left) == sorted(named.values())
-    assert left == [100, 110, 120, 130]
+    assert left == [60, 70, 80, 90]
 
 
 def test_going_back_to_memory_is_exact_and_can_be_done_twice(tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_without_leave_to_go_back_nothing_is_copied(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_too_small_is_said_once(tmp_path: Path) -> None:
     training = Training(tmp_path, None, memory_every=10, memory_gib=1e-6)
-    training.steps(40)
+    training.steps(30)
     assert training.run.notices.counts["memory_tier"] == 1

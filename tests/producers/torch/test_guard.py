@@ -61,24 +61,24 @@ def moments(training: Training) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("settings", [{}, {"accumulate": 2}, {"clip": 0.1}, {"update_norm": "full"}])
 def test_the_weights_are_those_of_the_plain_loop(tmp_path: Path, settings: dict[str, Any]) -> None:
-    expected, _ = plain_steps(12, settings.get("accumulate", 1), settings.get("clip"))
+    expected, _ = plain_steps(8, settings.get("accumulate", 1), settings.get("clip"))
     training = Training(tmp_path, FakeWatch(), loader=make_loader(50), **settings)
-    training.steps(12 * settings.get("accumulate", 1))
-    assert training.guard.last_step == 12
+    training.steps(8 * settings.get("accumulate", 1))
+    assert training.guard.last_step == 8
     for weight, other in zip(training.weights(), expected, strict=True):
         assert torch.equal(weight, other)
     training.run.finish()
 
 
 def test_a_step_adds_no_synchronisation(tmp_path: Path) -> None:
-    _, plain = plain_steps(20)
+    _, plain = plain_steps(11)
     training = Training(tmp_path, FakeWatch(), loader=make_loader(50), checkpoint_every=5)
     training.steps(1)
     with Counting() as counting:
         for inputs, targets in training._batches:
             training.guard.backward(torch.nn.functional.mse_loss(training.model(inputs), targets))
             training.guard.step()
-            if training.guard.last_step == 20:
+            if training.guard.last_step == 11:
                 break
     training.run.finish()
     key = "aten._local_scalar_dense.default"
@@ -140,14 +140,14 @@ def test_a_loader_that_only_goes_on_cannot_be_rolled_back(tmp_path: Path) -> Non
 
 
 def test_the_loop_goes_over_epochs_until_the_step(tmp_path: Path) -> None:
-    training = Training(tmp_path, None, until=25, loader=make_loader(10))
+    training = Training(tmp_path, None, until=9, loader=make_loader(4))
     while training.step():
         pass
-    assert training.guard.last_step == 25
-    once = Training(tmp_path / "once", None, until=None, loader=make_loader(10))
+    assert training.guard.last_step == 9
+    once = Training(tmp_path / "once", None, until=None, loader=make_loader(4))
     while once.step():
         pass
-    assert once.guard.last_step == 10
+    assert once.guard.last_step == 4
     nothing: list[Any] = []
     assert not Training(tmp_path / "empty", None, until=5, loader=nothing).step()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.producers.torch.clip.window import appended, median_deviation, quantile
@@ -11,7 +11,6 @@ from holter.producers.torch.clip.window import appended, median_deviation, quant
 pytestmark = pytest.mark.torch
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1e4, width=32), min_size=1, max_size=25), st.floats(0, 1))
 def test_order_statistics_are_those_of_the_newest_values(values: list[float], share: float) -> None:
     ring = torch.zeros(7)

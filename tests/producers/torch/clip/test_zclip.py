@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.producers.torch.clip import ZClip
@@ -69,7 +69,6 @@ class Written:
         return reduced
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0.5, 50.0), min_size=6, max_size=40))
 def test_any_tape_goes_as_written(norms: list[float]) -> None:
     clipper, written = ZClip(warmup_steps=5, max_norm=None), Written(5)

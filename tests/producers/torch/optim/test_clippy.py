@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.producers.torch.clip import GlobalGC
@@ -59,7 +59,6 @@ def test_without_an_exceedance_the_bits_are_those_of_adamw() -> None:
     assert same(values(optimizer, weights), values(plain, others))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.floats(1e-3, 10.0), st.floats(0.0, 1.0), st.floats(1e-3, 0.1), st.integers(0, 100))
 def test_no_weight_moves_further_than_its_bound(rate: float, relative: float, absolute: float, seed: int) -> None:
     weights = parameters()

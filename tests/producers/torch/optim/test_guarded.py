@@ -21,20 +21,21 @@ def training(folder: Path, name: str, watch: FakeWatch | None = None, **settings
     def make_optimizer(weights: Any, lr: float) -> torch.optim.Optimizer:
         return made(name, weights, lr=lr)
 
-    return Training(folder, watch, optimizer=make_optimizer, checkpoint_every=10, **settings)  # type: ignore[arg-type]
+    settings = {"checkpoint_every": 10, **settings}
+    return Training(folder, watch, optimizer=make_optimizer, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_process_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
     whole = training(tmp_path / "whole", name)
-    whole.steps(16)
-    first = training(tmp_path, name, FakeWatch())
-    first.steps(12)
+    whole.steps(9)
+    first = training(tmp_path, name, FakeWatch(), checkpoint_every=5)
+    first.steps(6)
     first.run.finish()
     second = training(tmp_path, name, resume=True)
-    assert second.guard.last_step == 10
-    second.steps(6)
-    assert second.losses == {step: whole.losses[step] for step in range(11, 17)}
+    assert second.guard.last_step == 5
+    second.steps(4)
+    assert second.losses == {step: whole.losses[step] for step in range(6, 10)}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "clippy_adagrad"])

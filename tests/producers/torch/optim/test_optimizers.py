@@ -31,8 +31,8 @@ def test_a_resumed_run_goes_on_bit_for_bit(name: str, at: int) -> None:
     others = [torch.nn.Parameter(weight.detach().clone()) for weight in weights]
     other = made(name, others)
     other.load_state_dict(torch.load(file, weights_only=True))
-    train(optimizer, weights, range(at, 14))
-    train(other, others, range(at, 14))
+    train(optimizer, weights, range(at, 10))
+    train(other, others, range(at, 10))
     assert same(values(optimizer, weights), values(other, others))
 
 
@@ -119,10 +119,12 @@ def test_nothing_is_read_on_the_host(name: str) -> None:
     """Meta tensors hold no values (and no random generator): code that reads one fails. An SVD waits, which is said;
     what is wrapped is a base that does not read either."""
     weights = parameters(device="meta")
-    is_wrapper = name.startswith(("msign", "skip_step"))
-    optimizer = made(name, weights, **{"base": torch.optim.SGD} if is_wrapper else {})
+    options: dict[str, Any] = {"interval": 3} if "spam" in name else {}
+    options |= {"base": torch.optim.SGD} if name.startswith(("msign", "skip_step")) else {}
+    options |= {"every": 2} if name.startswith("msign") else {}
+    optimizer = made(name, weights, **options)
     with HostReads() as reads:
-        for _ in range(7):
+        for _ in range(4):
             for weight in weights:
                 weight.grad = torch.empty_like(weight)
             optimizer.step()
@@ -140,7 +142,7 @@ def test_a_quadratic_is_minimised(name: str) -> None:
     for group in optimizer.param_groups:
         group["lr"] = max(group["lr"], 0.05)
     start = float(weights[0].detach().square().sum())
-    for _ in range(400):
+    for _ in range({"clippy_adagrad": 140, "spam": 100, "spam_sparse": 200}.get(name, 60)):
         weights[0].grad = 2 * weights[0].detach()
         optimizer.step()
     assert float(weights[0].detach().square().sum()) < 0.05 * start

@@ -55,8 +55,8 @@ def test_it_takes_half_a_window_and_at_least_twenty_values() -> None:
 @pytest.mark.parametrize("selecting", [False, True])
 @pytest.mark.parametrize(("loss", "norm"), [(9.0, 1.0), (-5.0, 1.0), (2.0, 50.0), (2.0, 0.0)])
 def test_an_outlier_of_either_value_on_either_side_is_left_out(selecting: bool, loss: float, norm: float) -> None:
-    loop = Loop(selecting, window=32)
-    assert loop.calm(40)
+    loop = Loop(selecting, window=24)
+    assert loop.calm(26)
     moments = loop.optimizer.state[loop.weights[0]]["exp_avg"].clone()
     assert not loop.step(loss, norm)
     assert torch.equal(loop.optimizer.state[loop.weights[0]]["exp_avg"], moments)
@@ -65,24 +65,24 @@ def test_an_outlier_of_either_value_on_either_side_is_left_out(selecting: bool, 
 
 
 def test_what_was_left_out_does_not_hide_the_next() -> None:
-    loop = Loop(window=32)
-    loop.calm(40)
+    loop = Loop(window=24)
+    loop.calm(26)
     assert [loop.step(9.0) for _ in range(10)] == [False] * 10
 
 
 def test_a_lasting_change_is_taken_in_the_end() -> None:
-    loop = Loop(window=32, max_in_a_row=5)
-    loop.calm(40)
+    loop = Loop(window=24, max_in_a_row=5)
+    loop.calm(26)
     assert [loop.step(9.0) for _ in range(5)] == [False, False, False, False, True]
-    assert loop.calm(40, level=9.0)
+    assert loop.calm(26, level=9.0)
     assert not loop.step(2.0)
 
 
 @pytest.mark.parametrize("selecting", [False, True])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_non_finite_values_stand_apart(selecting: bool, bad: float) -> None:
-    loop = Loop(selecting, window=32, max_in_a_row=3)
-    loop.calm(40)
+    loop = Loop(selecting, window=24, max_in_a_row=3)
+    loop.calm(26)
     state = {name: value.clone() for name, value in loop.optimizer.state_dict()["skip_step"].items()}
     before = [each.detach().clone() for each in loop.weights]
     assert [loop.step(2.0, bad) for _ in range(6)] == [False] * 6
@@ -95,15 +95,15 @@ def test_non_finite_values_stand_apart(selecting: bool, bad: float) -> None:
 
 
 def test_the_measured_norm_does_not_replace_an_observed_one() -> None:
-    loop = Loop(window=32)
-    loop.calm(40)
+    loop = Loop(window=24)
+    loop.calm(26)
     loop.optimizer.observe(norm=torch.tensor(100.0))
     assert not loop.step(2.0, norm=1.0)
 
 
 def test_a_resumed_run_decides_alike() -> None:
-    loop, other = Loop(window=32), Loop(window=32)
-    loop.calm(39)
+    loop, other = Loop(window=24), Loop(window=24)
+    loop.calm(25)
     loop.step(9.0)
     other.optimizer.load_state_dict(loop.optimizer.state_dict())
     assert not other.step(9.0)

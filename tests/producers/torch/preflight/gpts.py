@@ -115,5 +115,5 @@ def job(shape: Shape | None = None, **changed: Any) -> Subject:
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95))
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 100))
-    clean = Subject(model, optimizer, scheduler, batch=batch(), clip=1.0, steps=2000)
+    clean = Subject(model, optimizer, scheduler, batch=batch(), clip=1.0, steps=400)
     return replace(clean, **changed)

@@ -41,11 +41,11 @@ def test_a_clean_job_has_no_finding() -> None:
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        (Shape(scaled_embedding=False), {"embedding scale": "warning"}),
+        (Shape(num_layers=2, scaled_embedding=False), {"embedding scale": "warning"}),
         (Shape(scaled_outputs=False), {"sub-layer scale": "warning"}),
-        (Shape(qk_norm=False), {"QK-norm": "note"}),
-        (Shape(z_loss=0.0), {"z-loss": "note"}),
-        (Shape(qk_norm=False, query_scale=20.0), {"QK-norm": "note", "attention logits": "warning"}),
+        (Shape(num_layers=2, qk_norm=False), {"QK-norm": "note"}),
+        (Shape(num_layers=2, z_loss=0.0), {"z-loss": "note"}),
+        (Shape(num_layers=2, qk_norm=False, query_scale=20.0), {"QK-norm": "note", "attention logits": "warning"}),
         (Shape(head_scale=20.0), {"first loss": "warning", "clip threshold": "warning"}),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_defect_of_a_setting_is_found(changed: dict[str, Any], expected: dict[
 def test_no_warm_up_is_serious_and_a_short_one_a_warning() -> None:
     assert troubles(replace(adam(job()), warmup=0)) == {"warm-up": "serious"}
     assert not troubles(adam(job()))  # with neither scheduler nor warmup= it cannot tell
-    short = adam(job(), betas=(0.9, 0.999))
+    short = adam(job(steps=2000), betas=(0.9, 0.999))
     assert short.optimizer is not None
     scheduler = torch.optim.lr_scheduler.LambdaLR(short.optimizer, lambda step: min(1.0, (step + 1) / 50))
     finding = only(examine(replace(short, scheduler=scheduler)))
@@ -91,7 +91,7 @@ def test_decayed_embeddings_and_norms_are_named() -> None:
 
 
 def test_sixteen_bit_weights_that_stand_still_are_serious() -> None:
-    subject = job(Shape(z_loss=1e-3), batch=None, clip=None)
+    subject = job(Shape(num_layers=2, z_loss=1e-3), batch=None, clip=None)
     subject = adam(replace(subject, model=subject.model.bfloat16()), lr=1e-5)
     finding = only(examine(subject))
     assert (finding.check, finding.severity) == ("weight type", "serious")
@@ -118,7 +118,7 @@ def test_what_cannot_be_told_is_said_so() -> None:
 
 
 def test_nothing_is_changed() -> None:
-    subject = job(Shape(dropout=0.1))
+    subject = job(Shape(num_layers=2, dropout=0.1))
     before = [each.detach().clone() for each in subject.model.parameters()]
     rates, state = subject.scheduler.state_dict()["last_epoch"], torch.get_rng_state()
     examine(subject)
