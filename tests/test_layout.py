@@ -197,6 +197,7 @@ run.finish()
 """
 
 
+@pytest.mark.services
 def test_producers_import_without_torch_kafka_or_flink() -> None:
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -82,6 +82,7 @@ def test_a_recorder_that_hangs_costs_counted_drops_and_one_line(
     assert len([line for line in caplog.messages if "queue is full" in line]) == 1
 
 
+@pytest.mark.services
 def test_a_recorder_that_is_killed_is_replaced_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,6 +109,7 @@ def _recorder(run: Run) -> int:
     return int(bus._child._process.pid)
 
 
+@pytest.mark.services
 def test_an_offline_run_is_kept_and_neither_judged_nor_controlled(tmp_path: Path) -> None:
     run = producers.init("p", "r", environ={"HOLTER_MODE": "offline", "HOLTER_RUNS": str(tmp_path)})
     run.begin(Beginning(1, PERMISSIONS))
@@ -122,6 +124,7 @@ def test_an_offline_run_is_kept_and_neither_judged_nor_controlled(tmp_path: Path
     assert run.control is None
 
 
+@pytest.mark.services
 def test_a_run_that_goes_on_in_another_process_is_one_spool(tmp_path: Path) -> None:
     for first in (0, 10):
         run = producers.init("p", "r", mode="offline", runs=tmp_path, environ={})

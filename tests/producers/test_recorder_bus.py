@@ -93,6 +93,7 @@ def test_the_key_is_another_each_time_and_hidden() -> None:
     assert first.secret.hex() not in repr(Recording(Path(), first))
 
 
+@pytest.mark.services
 def test_a_real_recorder_that_is_killed_is_replaced_and_goes_on(tmp_path: Path) -> None:
     processes: list[Any] = []
 
@@ -116,6 +117,7 @@ def test_a_real_recorder_that_is_killed_is_replaced_and_goes_on(tmp_path: Path) 
     assert processes[1].wait(DEADLINE_SECONDS) == 0
 
 
+@pytest.mark.services
 def test_a_real_recorder_ends_with_its_input_and_shows_no_secret(tmp_path: Path) -> None:
     process = spawn_recorder()
     assert isinstance(process, subprocess.Popen)
