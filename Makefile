@@ -24,12 +24,14 @@ help: ## Show this list
 
 setup: $(INSTALLED) $(JARS) ## Make .venv and fetch the jars (what is there already stays)
 
+# Bytecode is made as pip makes it of what it copies; of what stays where it is the first run would.
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Holter needs Python 3.10 to 3.12 (PyFlink's limit): install python3.11" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,flink,embedded,diagnose,integrations,dev]"
 	@mkdir -p $(VENV)/src/holter
 	@for package in $(PACKAGES); do ln -sfn "$(CURDIR)/$$package" $(VENV)/src/holter/$$package; done
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 $(JARS): jobs/java/pom.xml $(wildcard jobs/java/src/main/java/io/holter/*.java) | $(INSTALLED)
