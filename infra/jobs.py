@@ -16,8 +16,8 @@ _ON_CLUSTER = re.compile(r"holter-(\w+)\[(.*)\]")
 class WatchSettings:
     """What the one job that may act is told.
 
-    ``keys_file`` is a path on the workers' machines; ``recovery_weights`` are JSON, empty for the shipped ones, as is
-    ``learned``, empty for no learned detector.
+    ``keys_file`` is a path on the workers' machines; ``recovery_weights`` are JSON, empty for the shipped ones;
+    ``learned`` is that of a learned detector, empty for none.
     """
 
     bootstrap: str

@@ -78,6 +78,8 @@ def fit(
         if traces and priors:
             raise FitError("--priors come from a store's own actions: leave --traces out")
         if detector is not None:
+            if out or priors:
+                raise FitError("--detector fits the learned detector alone: leave --out and --priors out")
             _fit_detector(traces or [], detector, as_json)
             return
         ask = None if traces else asker(_dsn(dsn))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class LearnedFit:
     fitted: Tally
     outside: Tally | None
     num_runs: int
-    num_families: int = field(default=0)
+    num_families: int
 
 
 def features_of(records: Iterable[StepRecord], settings: SignalSettings | None = None) -> Floats:

@@ -115,6 +115,7 @@ def test_too_few_are_one_line_and_exit_status_2_and_the_priors_are_written_all_t
         (("--traces", "nowhere"), "nowhere"),
         (("--traces", "nowhere", "--priors", "x.json"), "leave --traces out"),
         (("--detector", "x.json"), "name folders with --traces"),
+        (("--traces", "nowhere", "--detector", "x.json", "--out", "y.json"), "leave --out and --priors out"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_status_2(
