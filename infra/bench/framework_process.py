@@ -1,7 +1,7 @@
 """A process of one framework: ``python -m holter.infra.bench.framework_process NAME cost|memory …``, one JSON object.
 
-The machine's own noise is greater than what Holter costs. So the same training runs twice in one process, with and
-without Holter, in turns of a few steps.
+The machine's own noise is greater than what Holter costs. So steps with and without Holter take turns in one process:
+of one training where Holter's calls can be left out, else of the same training twice.
 """
 
 from __future__ import annotations
@@ -18,23 +18,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holter.infra.bench.own_time import OwnTime
+from holter.infra.bench.switched import Switched
 from holter.infra.bench.trained import Trained, fitting_batch_size
 from holter.infra.bench.turns import Side, StepSeconds, take_turns
 from holter.producers import Run, init
 from holter.schemas.bounds import EffectName
 
-BLOCK_STEPS = 2
-CHECKPOINT_EVERY = 10 * BLOCK_STEPS
+CHECKPOINT_EVERY = 20
 _NUM_WARM_UP_BLOCKS = 10
 _MEMORY_STEPS, _MEMORY_BATCH = 60, 4
 _TORCH, _OTHER = "holter.infra.bench.torch_loops", "holter.infra.bench.loops_without_torch"
 
 Methods = tuple[str, str, tuple[str, ...]]
 """A module, a class of it and names of its methods."""
+Means = list[StepSeconds]
+"""Of the steps of each turn."""
+Training = Callable[[Trained], None]
 _HOOKS: Methods = (
     "holter.producers.torch.hooks",
     "Hooks",
     ("add_loss", "see_gradients", "end_step", "_before", "_after"),
+)
+_HUGGINGFACE: Methods = (
+    "holter.producers.integrations.huggingface",
+    "HolterCallback",
+    ("on_pre_optimizer_step", "on_step_end", "_hear_loss"),
+)
+_LIGHTNING: Methods = (
+    "holter.producers.integrations.lightning",
+    "HolterCallback",
+    ("on_before_backward", "on_before_optimizer_step", "on_train_batch_end"),
 )
 _GUARD: Methods = ("holter.producers.torch.guard", "Guard", ("step", "backward"))
 _STEPS: tuple[Methods, ...] = (("torch.optim", "AdamW", ("step", "zero_grad")), ("torch", "Tensor", ("backward",)))
@@ -48,70 +61,102 @@ class Framework(NamedTuple):
 
     module: str
     loop: str
-    own: Methods = _HOOKS
+    own: tuple[Methods, ...]
     steps: tuple[Methods, ...] = ()
     num_ranks: int = 1
     applies: tuple[EffectName, ...] = ()
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether its steps are whole without Holter's calls: not where these take them or are compiled into them."""
+        return _HOOKS in self.own
+
+    @property
+    def block_steps(self) -> int:
+        """Steps of a turn. What a checkpoint does in the background then is over within its turn."""
+        return 5 if self.is_switched else 2
+
 
 FRAMEWORKS = {
-    "guard": Framework(_TORCH, "guard", _GUARD, _STEPS),
-    "hooks": Framework(_TORCH, "hooks"),
-    "hooks_unclipped": Framework(_TORCH, "hooks_unclipped"),
-    "huggingface": Framework(_TORCH, "huggingface"),
-    "lightning": Framework(_TORCH, "lightning"),
-    "accelerate": Framework(_TORCH, "accelerate"),
-    "ddp": Framework(_TORCH, "ddp", num_ranks=2),
-    "fsdp2": Framework(_TORCH, "fsdp2", num_ranks=2),
-    "jax": Framework(_OTHER, "jax_loop", _JAX, applies=("rollback",)),
-    "jax_unclipped": Framework(_OTHER, "jax_unclipped", _JAX, applies=("rollback",)),
-    "keras": Framework(_OTHER, "keras_fit", _KERAS, applies=("rollback",)),
-    "keras_unclipped": Framework(_OTHER, "keras_unclipped", _KERAS, applies=("rollback",)),
+    "guard": Framework(_TORCH, "guard", (_GUARD,), _STEPS),
+    "hooks": Framework(_TORCH, "hooks", (_HOOKS,)),
+    "hooks_unclipped": Framework(_TORCH, "hooks_unclipped", (_HOOKS,)),
+    "huggingface": Framework(_TORCH, "huggingface", (_HOOKS, _HUGGINGFACE)),
+    "lightning": Framework(_TORCH, "lightning", (_HOOKS, _LIGHTNING)),
+    "accelerate": Framework(_TORCH, "accelerate", (_HOOKS,)),
+    "ddp": Framework(_TORCH, "ddp", (_HOOKS,), num_ranks=2),
+    "fsdp2": Framework(_TORCH, "fsdp2", (_HOOKS,), num_ranks=2),
+    "jax": Framework(_OTHER, "jax_loop", (_JAX,), applies=("rollback",)),
+    "jax_unclipped": Framework(_OTHER, "jax_unclipped", (_JAX,), applies=("rollback",)),
+    "keras": Framework(_OTHER, "keras_fit", (_KERAS,), applies=("rollback",)),
+    "keras_unclipped": Framework(_OTHER, "keras_unclipped", (_KERAS,), applies=("rollback",)),
 }
 
 
 def measure_cost(name: str, num_blocks: int) -> list[dict[str, Any]]:
     """Of each block the means of both sides' steps, in seconds, and whether Holter's saves."""
-    own = OwnTime()
-    _watch(own, FRAMEWORKS[name])
-    cpu_seconds = importlib.import_module(FRAMEWORKS[name].module).cpu_seconds
-    plain, worn = (Side(BLOCK_STEPS, cpu_seconds, lambda: own.seconds) for _ in range(2))
+    framework, own = FRAMEWORKS[name], OwnTime()
+    _watch(own, framework)
+    sides = _switched_sides if framework.is_switched else _twin_sides
     num_blocks += _NUM_WARM_UP_BLOCKS + 1  # the last plain one is after the last with Holter
-    num_steps = BLOCK_STEPS * (num_blocks + 1)
+    plain, worn = sides(name, own, num_blocks)
+    every = CHECKPOINT_EVERY // framework.block_steps
+    return [
+        {"plain": one, "worn": other, "saves": at % every == 0}
+        for at, (one, other) in enumerate(zip(plain, worn, strict=False), start=1)
+    ][_NUM_WARM_UP_BLOCKS:]
+
+
+def _switched_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means]:
+    switched = Switched(FRAMEWORKS[name].block_steps, _cpu_seconds(name), own)
+    num_steps = 2 * FRAMEWORKS[name].block_steps * (num_blocks + 1)
+    training, batch_size = _training(name)
+    _train(training, switched.begin_step, num_steps, batch_size, _run(name))
+    return switched.plain[1:], switched.worn[1:]
+
+
+def _twin_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means]:
+    block_steps = FRAMEWORKS[name].block_steps
+    plain, worn = (Side(block_steps, _cpu_seconds(name), lambda: own.seconds) for _ in range(2))
     training, batch_size = _training(name)
 
     def train(side: Side) -> None:
         run = _run(name, FRAMEWORKS[name].applies) if side is worn else None
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            training(Trained(side.begin_step, num_steps, batch_size, CHECKPOINT_EVERY, Path(folder), run))
-            if run is not None:
-                run.finish()
+        _train(training, side.begin_step, block_steps * (num_blocks + 1), batch_size, run)
 
     take_turns(plain, worn, train)
-    return [
-        {"plain": _means(one), "worn": _means(other), "saves": at % (CHECKPOINT_EVERY // BLOCK_STEPS) == 0}
-        for at, (one, other) in enumerate(zip(plain.blocks(), worn.blocks(), strict=False), start=1)
-    ][_NUM_WARM_UP_BLOCKS:]
+    return [_means(block) for block in plain.blocks()], [_means(block) for block in worn.blocks()]
 
 
 def measure_memory(name: str, side: str) -> dict[str, float]:
     """The most that this process ever held, after a training alone: ``plain``, ``worn``, or ``keeping`` states too."""
     training, _ = _training(name)
     run = None if side == "plain" else _run(name, FRAMEWORKS[name].applies if side == "keeping" else ())
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        training(Trained(lambda: None, _MEMORY_STEPS, _MEMORY_BATCH, CHECKPOINT_EVERY, Path(folder), run))
-        if run is not None:
-            run.finish()
+    _train(training, lambda: None, _MEMORY_STEPS, _MEMORY_BATCH, run)
     return {"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def _watch(own: OwnTime, framework: Framework) -> None:
-    for watch, methods in ((own.watch, (framework.own,)), (own.leave_out, framework.steps)):
+    for watch, methods in ((own.watch, framework.own), (own.leave_out, framework.steps)):
         for module, owner, names in methods:
             watch(getattr(importlib.import_module(module), owner), names)
 
 
-def _training(name: str) -> tuple[Callable[[Trained], None], int]:
+def _train(
+    training: Training, begin_step: Callable[[], None], num_steps: int, batch_size: int, run: Run | None
+) -> None:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        training(Trained(begin_step, num_steps, batch_size, CHECKPOINT_EVERY, Path(folder), run))
+        if run is not None:
+            run.finish()
+
+
+def _cpu_seconds(name: str) -> Callable[[], float]:
+    clock: Callable[[], float] = importlib.import_module(FRAMEWORKS[name].module).cpu_seconds
+    return clock
+
+
+def _training(name: str) -> tuple[Training, int]:
     framework = FRAMEWORKS[name]
     module = importlib.import_module(framework.module)
     if framework.num_ranks > 1:
@@ -119,12 +164,12 @@ def _training(name: str) -> tuple[Callable[[Trained], None], int]:
     return getattr(module, framework.loop), fitting_batch_size(module.seconds_of, module.SIZES)
 
 
-def _run(name: str, applies: tuple[EffectName, ...]) -> Run:
+def _run(name: str, applies: tuple[EffectName, ...] = ()) -> Run:
     return init("bench", f"{name}-{os.environ.get('TORCHELASTIC_RUN_ID', time.time_ns())}", allow=applies)
 
 
-def _means(steps: list[StepSeconds]) -> list[float]:
-    return [sum(each) / len(steps) for each in zip(*steps, strict=True)]
+def _means(steps: list[StepSeconds]) -> StepSeconds:
+    return StepSeconds(*(sum(each) / len(steps) for each in zip(*steps, strict=True)))
 
 
 def main(arguments: list[str]) -> None:

@@ -1,8 +1,8 @@
 """What Holter adds to a step in each loop that people have, and to the memory of its process.
 
-Each framework is measured in a process of its own: the same training with and without Holter, in turns of a few
-steps (see :mod:`~holter.infra.bench.framework_process`). CPU time of the training thread is compared (of JAX and
-Keras, which compute on other threads, that of the process), since the clock also tells what else the machine does.
+Each framework is measured in a process of its own: steps with and without Holter in turns of a few (see
+:mod:`~holter.infra.bench.framework_process`). CPU time of the training thread is compared (of JAX and Keras, which
+compute on other threads, that of the process), since the clock also tells what else the machine does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holter.infra.bench.figures import Figure
-from holter.infra.bench.framework_process import BLOCK_STEPS, FRAMEWORKS
+from holter.infra.bench.framework_process import FRAMEWORKS
 from holter.infra.bench.paired import Differences, differences
 from holter.infra.errors import StackError
 
@@ -50,19 +50,20 @@ def step_figures(name: str, environ: dict[str, str], num_blocks: int) -> list[Fi
         StackError: as :func:`measure`.
     """
     blocks = _said(name, environ, "cost", str(num_blocks))
-    plain_ms = 1000 * statistics.median(block["plain"][_CPU] for block in blocks)
-    more, own_ms = _more(blocks, _CPU), _own_ms(blocks)
+    block_steps = FRAMEWORKS[name].block_steps
+    saving_share = block_steps / _USUAL_CHECKPOINT_EVERY
+    cpu, clock = (_Compared(blocks, kind, saving_share) for kind in (_CPU, _WALL))
     note = (
-        f"{_interval(more, plain_ms)} of {plain_ms:.0f} ms CPU; by the clock {_shown(blocks)}; "
-        f"{len(blocks)} blocks of {BLOCK_STEPS} in turn"
+        f"{cpu.interval} of {cpu.plain_ms:.0f} ms CPU; by the clock {clock.percent:.2f} {clock.interval} of "
+        f"{clock.plain_ms:.0f} ms; {len(blocks)} blocks of {block_steps} in turn"
     )
     own_aim: float | None = 0.5
     own_note = "CPU inside Holter's calls on the training thread"
     if FRAMEWORKS[name].steps:
         own_note, own_aim = f"{own_note}, with the clipping that it does for the loop", None
     return [
-        Figure(f"{name}_step_overhead_percent", 100 * more.per_step(_SAVING_SHARE) / plain_ms, "%", 1.0, note=note),
-        Figure(f"{name}_own_ms_per_step", own_ms, "ms", own_aim, note=own_note),
+        Figure(f"{name}_step_overhead_percent", cpu.percent, "%", 1.0, note=note),
+        Figure(f"{name}_own_ms_per_step", _own_ms(blocks, saving_share), "ms", own_aim, note=own_note),
     ]
 
 
@@ -85,7 +86,23 @@ def memory_figures(name: str, environ: dict[str, str]) -> list[Figure]:
     ]
 
 
-_SAVING_SHARE = BLOCK_STEPS / _USUAL_CHECKPOINT_EVERY
+class _Compared:
+    """Of one kind of seconds, steps with Holter against those without."""
+
+    def __init__(self, blocks: Sequence[dict[str, Any]], kind: int, saving_share: float) -> None:
+        worn, plain = ([1000 * block[side][kind] for block in blocks] for side in ("worn", "plain"))
+        self.plain_ms: float = statistics.median(plain)
+        self._more = differences(worn, plain, [block["saves"] for block in blocks])
+        self._saving_share = saving_share
+
+    @property
+    def percent(self) -> float:
+        return 100 * self._more.per_step(self._saving_share) / self.plain_ms
+
+    @property
+    def interval(self) -> str:
+        low, high = (100 * each / self.plain_ms for each in self._more.interval(self._saving_share))
+        return f"[{low:.2f}, {high:.2f}] (95 %)"
 
 
 def _peak_mib(name: str, environ: dict[str, str], side: str) -> float:
@@ -94,27 +111,11 @@ def _peak_mib(name: str, environ: dict[str, str], side: str) -> float:
     return float(statistics.median(peaks))
 
 
-def _more(blocks: Sequence[dict[str, Any]], kind: int) -> Differences:
-    worn, plain = ([1000 * block[side][kind] for block in blocks] for side in ("worn", "plain"))
-    return differences(worn, plain, [block["saves"] for block in blocks])
-
-
-def _own_ms(blocks: Sequence[dict[str, Any]]) -> float:
+def _own_ms(blocks: Sequence[dict[str, Any]], saving_share: float) -> float:
     by_kind: dict[bool, list[float]] = {False: [], True: []}
     for block in blocks:
         by_kind[block["saves"]].append(1000 * block["worn"][_OWN])
-    return Differences(tuple(by_kind[False]), tuple(by_kind[True])).per_step(_SAVING_SHARE)
-
-
-def _interval(more: Differences, plain_ms: float) -> str:
-    low, high = (100 * each / plain_ms for each in more.interval(_SAVING_SHARE))
-    return f"[{low:.2f}, {high:.2f}] (95 %)"
-
-
-def _shown(blocks: Sequence[dict[str, Any]]) -> str:
-    plain_ms = 1000 * statistics.median(block["plain"][_WALL] for block in blocks)
-    more = _more(blocks, _WALL)
-    return f"{100 * more.per_step(_SAVING_SHARE) / plain_ms:.2f} {_interval(more, plain_ms)} of {plain_ms:.0f} ms"
+    return Differences(tuple(by_kind[False]), tuple(by_kind[True])).per_step(saving_share)
 
 
 def _said(name: str, environ: dict[str, str], *arguments: str) -> Any:

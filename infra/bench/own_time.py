@@ -14,6 +14,8 @@ class OwnTime:
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.seconds = 0.0
+        self.is_off = False
+        """Whether watched methods return at once, as if nobody wore anything."""
         self._clock = clock
         self._is_inside = False
 
@@ -30,6 +32,8 @@ class OwnTime:
     def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def timed(*args: Any, **kwargs: Any) -> Any:
+            if self.is_off:
+                return None
             if self._is_inside:
                 return method(*args, **kwargs)
             with self._inside(True, 1.0):

@@ -45,15 +45,20 @@ class DeviceValues:
         self._in_flight: deque[_InFlight] = deque()
         self._buffers: list[torch.Tensor] = []
 
+    @property
+    def is_immediate(self) -> bool:
+        """Whether nothing is ever on its way: values are delivered by the call that sends them."""
+        return self._device.type == "cpu"
+
     def send(self, scalars: Sequence[torch.Tensor], deliver: Callable[[list[float]], None]) -> None:
-        if self._device.type == "cpu":
+        if self.is_immediate:
             deliver([host_value(scalar) for scalar in scalars])
             return
         self.send_packed(torch.stack([each.detach().to(self._device, torch.float32) for each in scalars]), deliver)
 
     def send_packed(self, values: torch.Tensor, deliver: Callable[[list[float]], None]) -> None:
         """The same for a float32 vector; all vectors of one instance have one size, or at most eight elements."""
-        if self._device.type == "cpu":
+        if self.is_immediate:
             deliver(values.tolist())
             return
         self._in_flight.append(self._copy(values, deliver))

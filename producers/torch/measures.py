@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -58,6 +58,7 @@ class StepMeasures:
     ) -> None:
         if self._tells_loss and not self._num_losses:
             self._run.notices.warn("step_without_loss", "step() was called without a loss since the last one")
+        ts_ms = time.time_ns() // 1_000_000
         known = {STEP_SECONDS: self._seconds()}
         scalars: dict[str, torch.Tensor] = {}
         for name, value in (
@@ -74,7 +75,14 @@ class StepMeasures:
             elif value is not None:
                 known[name] = float(value)
         self._losses, self._num_losses = None, 0
-        self._values.send(list(scalars.values()), self._delivery(step, known, list(scalars)))
+        if not scalars and self._values.is_immediate:
+            self._deliver(step, ts_ms, known)
+        else:
+            names = list(scalars)
+            self._values.send(
+                list(scalars.values()),
+                lambda values: self._deliver(step, ts_ms, known | dict(zip(names, values, strict=True))),
+            )
 
     def flush(self) -> None:
         self._values.flush()
@@ -84,18 +92,13 @@ class StepMeasures:
         self._losses, self._num_losses = None, 0
         self._last_end = time.perf_counter()
 
-    def _delivery(self, step: int, known: dict[str, float], names: list[str]) -> Callable[[list[float]], None]:
-        ts_ms = time.time_ns() // 1_000_000
-
-        def deliver(values: list[float]) -> None:
-            metrics = known | dict(zip(names, values, strict=True))
-            applied = metrics.pop(_APPLIED, 1.0) != 0.0
-            self.num_skipped += not applied
-            self._run.log_step(metrics, step, ts_ms, applied, self._facts)
-            self._weights.arrived(metrics.get(GRAD_NORM))
-            self._reports.arrived(step, metrics.get(GRAD_NORM), applied)
-
-        return deliver
+    def _deliver(self, step: int, ts_ms: int, metrics: dict[str, float]) -> None:
+        applied = metrics.pop(_APPLIED, 1.0) != 0.0
+        norm = metrics.get(GRAD_NORM)
+        self.num_skipped += not applied
+        self._run.log_step(metrics, step, ts_ms, applied, self._facts)
+        self._weights.arrived(norm)
+        self._reports.arrived(step, norm, applied)
 
     def mean_loss(self) -> torch.Tensor | float | None:
         """Of the micro-batches since the last step."""

@@ -134,6 +134,8 @@ class Recovery:
             return Word(wants)
         for name in () if control is None else control.take_healthy():
             kept.heal(name)
+        if self._ranks.num_ranks == 1:  # the rest is for others
+            return Word(wants, kept.saver.is_busy)
         pinned, copy = (kept.ledger.pinned, kept.memory.pinned) if self._ranks.is_lead else (None, None)
         return Word(
             wants,
@@ -168,13 +170,15 @@ class Recovery:
 
     def _hear(self, kept: Checkpoints, word: Word) -> None:
         """All ranks keep what the lead knows to be healthy."""
+        kept.drop_damaged()
+        if self._ranks.num_ranks == 1:
+            return
         pins = (word.pinned_attempt, word.pinned_step, word.copy_attempt, word.copy_step)
         if pins != self._heard_pins:
             self._heard_pins = pins
             for attempt, step in (pins[:2], pins[2:]):
                 kept.heal(checkpoint_name(attempt, step))
         kept.memory.hear(word.copies_lacking)
-        kept.drop_damaged()
 
     def take_action(self, word: Word) -> Latched | None:
         """The action to apply at this boundary, the same on every rank."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from holter.producers.torch.checkpoint_files import CheckpointFiles, DamagedCheckpoint, check_finite
 from holter.producers.torch.checkpoint_ledger import CheckpointLedger
 from holter.producers.torch.checkpoints import Checkpoints
 from holter.producers.torch.recovery import checkpoint_folder
@@ -200,3 +202,36 @@ def test_a_budget_that_is_too_small_is_said_once(tmp_path: Path) -> None:
     training = Training(tmp_path, None, memory_every=10, memory_gib=1e-6)
     training.steps(30)
     assert training.run.notices.counts["memory_tier"] == 1
+
+
+def written_and_verified(kept: CheckpointFiles, name: str, state: dict[str, Any]) -> None:
+    kept.verify(kept.write(name, 1, 1, state, 0))
+
+
+def test_the_first_is_loaded_and_of_the_next_the_bytes_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, plain = CheckpointFiles(tmp_path), {"model": {"w": torch.ones(3)}, "random": (3, [1, 2], None)}
+    written_and_verified(kept, "first", plain)
+    monkeypatch.setattr(torch, "load", lambda *given, **options: pytest.fail("loaded"))
+    written_and_verified(kept, "second", plain)
+    kept.data_path("second").write_bytes(b"else")
+    with pytest.raises(DamagedCheckpoint, match="is not what was written"):
+        kept.verify(next(each for each in kept.manifests() if each.name == "second"))
+
+
+def test_what_holds_more_than_plain_values_is_always_loaded(tmp_path: Path) -> None:
+    kept = CheckpointFiles(tmp_path)
+    written_and_verified(kept, "first", {"model": {}})
+    with pytest.raises(DamagedCheckpoint, match="cannot be loaded"):
+        written_and_verified(kept, "second", {"scheduler": {"decay": [Path("a")]}})
+
+
+@pytest.mark.parametrize(("values", "is_finite"), [([3e38, 3e38], True), ([1.0, math.inf], False), ([math.nan], False)])
+def test_large_weights_are_finite_though_their_sum_is_not(values: list[float], is_finite: bool) -> None:
+    model = {"w": torch.tensor(values)}
+    if is_finite:
+        check_finite("a.pt", model)
+        return
+    with pytest.raises(DamagedCheckpoint, match="non-finite value in w"):
+        check_finite("a.pt", model)
