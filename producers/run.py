@@ -103,6 +103,7 @@ class Run:
         self._sender = None if settings.connect is None else self._make_sender(settings.connect)
         self.enabled = self._sender is not None
         """Whether anything is sent: online, not finished, and not the forked child of the process that made it."""
+        self._warn_if_open_twice()
         _runs.add(self)
 
     @property
@@ -278,6 +279,15 @@ class Run:
         else:
             self.finish("failed", f"{type(error).__name__}: {error}")
 
+    def _warn_if_open_twice(self) -> None:
+        if not self.enabled:
+            return
+        identity = (self.project, self.name, self.rank)
+        other = _newest.get(identity)
+        if other is not None and other.enabled:
+            self.notices.warn("open_twice", f"run {self.name!r} is open here already: give each run a name of its own")
+        _newest[identity] = self
+
     def _begin_alone(self) -> None:
         """No ``Guard`` says how."""
         permissions = self._settings.permissions
@@ -387,4 +397,6 @@ def _silence_child() -> None:
 
 _REFLEX: EffectName = "nan_guard"
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
+_newest: weakref.WeakValueDictionary[tuple[str, str, int], Run] = weakref.WeakValueDictionary()
+"""Of each name."""
 os.register_at_fork(after_in_child=_silence_child)

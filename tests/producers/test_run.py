@@ -230,3 +230,11 @@ def test_other_ranks_speak_on_a_topic_of_their_own(watch: FakeWatch) -> None:
     run.finish()
     assert not watch.records()
     assert [message.key for message in watch.bus.log(RANKS)] == [b"p/r/3"]
+
+
+def test_a_second_run_of_a_name_that_is_open_is_told(watch: FakeWatch, caplog: pytest.LogCaptureFixture) -> None:
+    with make(watch), make(watch) as second:
+        assert second.notices.counts == {"open_twice": 1}
+    assert caplog.messages == [f"run {watch.run!r} is open here already: give each run a name of its own"]
+    with make(watch) as third:  # the others are finished
+        assert third.notices.counts == {}
