@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 
 from holter.producers.handover import CountedStep, Handover, Logged
 from holter.producers.notices import Notices
@@ -74,8 +73,10 @@ class Outbox:
 
     def _ring(self) -> None:
         if self._bell.locked():
-            with suppress(RuntimeError):  # another thread rang meanwhile
+            try:
                 self._bell.release()
+            except RuntimeError:  # another thread rang meanwhile
+                return
 
     def _pop(self) -> Handover | None:
         waiting = self._rescued or self._items
