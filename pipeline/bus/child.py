@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from holter.pipeline.bus.contract import BusError, Start
 from holter.pipeline.bus.frames import (
+    Confirm,
     Connect,
     Delivered,
     Failed,
@@ -77,7 +78,7 @@ class Child:
         self.gone = False
         self._what = what
         self.changed = threading.Condition()
-        self.num_published = self.num_delivered = 0
+        self.num_published = self.num_delivered = self._num_asked = 0
         self.failure: Failed | None = None
         self._readers: dict[int, SimpleQueue[News | None]] = {}
         self._ready = threading.Event()
@@ -111,6 +112,11 @@ class Child:
         self.send(order)
 
     def await_delivery(self, timeout_seconds: float) -> bool:
+        """Whether all that was published is acknowledged by then. Asks once; the answer may come after the timeout."""
+        if self.num_delivered < self.num_published != self._num_asked:
+            self._num_asked = self.num_published
+            with suppress(BusError):
+                self.send(Confirm(self._num_asked))
         with self.changed:
             done = self.changed.wait_for(
                 lambda: self.gone or self.failure is not None or self.num_delivered >= self.num_published,

@@ -17,6 +17,7 @@ from holter.pipeline.bus.contract import BusError, Publisher, Reader
 from holter.pipeline.bus.frames import (
     Arrived,
     CloseReader,
+    Confirm,
     Connect,
     Delivered,
     Failed,
@@ -45,7 +46,8 @@ class Courier:
         self._news = news
         self._lock = threading.Lock()
         self._closing: dict[int, threading.Event] = {}
-        self._num_delivered = 0
+        self._counting = threading.Lock()
+        self._num_delivered = self._num_wanted = 0
 
     def run(self) -> None:
         frames = read_frames(self._orders)
@@ -75,6 +77,8 @@ class Courier:
                 publisher.publish(BY_NAME[order.topic], order.key, order.value)
             except BusError as error:
                 self._tell(Failed(str(error), error.retriable))
+        elif isinstance(order, Confirm):
+            self._confirm(order.count)
         elif isinstance(order, Read):
             closing = self._closing[order.reader] = threading.Event()
             threading.Thread(target=self._read, args=(order, bus, client_id, closing), daemon=True).start()
@@ -99,9 +103,19 @@ class Courier:
             if reader is not None:
                 reader.close()
 
+    def _confirm(self, count: int) -> None:
+        with self._counting:
+            self._num_wanted = count
+            num_delivered = self._num_delivered
+        if num_delivered >= count:
+            self._tell(Delivered(num_delivered))
+
     def _on_delivered(self) -> None:
-        self._num_delivered += 1
-        self._tell(Delivered(self._num_delivered))
+        with self._counting:
+            self._num_delivered += 1
+            is_wanted = self._num_delivered == self._num_wanted
+        if is_wanted:
+            self._tell(Delivered(self._num_delivered))
 
     def _tell(self, news: News) -> None:
         try:

@@ -28,6 +28,13 @@ class Publish(Struct, tag=True, frozen=True):
     value: bytes
 
 
+class Confirm(Struct, tag=True, frozen=True):
+    """Asks to be told once so many of the published messages are acknowledged. Without it a courier does not tell:
+    each word wakes a thread that takes the interpreter from the training thread."""
+
+    count: int
+
+
 class Read(Struct, tag=True, frozen=True):
     """Opens a reader, whose messages come under this number."""
 
@@ -40,7 +47,7 @@ class CloseReader(Struct, tag=True, frozen=True):
     reader: int
 
 
-Order = Connect | Publish | Read | CloseReader
+Order = Connect | Publish | Confirm | Read | CloseReader
 
 
 class Ready(Struct, tag=True, frozen=True):
