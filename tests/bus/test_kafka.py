@@ -49,6 +49,19 @@ class TestPipeBus(BusContract):
         assert again.flush(DEADLINE_SECONDS)
         again.close(DEADLINE_SECONDS)
 
+    def test_what_was_delivered_is_told_when_asked(self, bus: PipeBus) -> None:
+        publisher, reader = bus.publisher("publisher"), bus.reader([TELEMETRY], "latest", "reader")
+        assert bus._child is not None
+        for _ in range(3):
+            publisher.publish(TELEMETRY, b"told/1", b"x")
+            while not reader.poll(DEADLINE_SECONDS):
+                pass
+        assert bus._child.num_delivered == 0
+        assert publisher.flush(DEADLINE_SECONDS)
+        assert bus._child.num_delivered == 3
+        assert publisher.flush(0.0)
+        publisher.close(DEADLINE_SECONDS)
+
 
 @pytest.mark.network
 def test_a_courier_says_what_its_bus_says_and_ends() -> None:
