@@ -226,7 +226,8 @@ def check_finite(name: str, model_state: dict[str, Any]) -> None:
 
 def _is_finite(tensor: torch.Tensor) -> bool:
     """A finite sum has finite terms; it is a tenth of the work of a look at each, which a sum that is not calls for."""
-    return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
+    wide = tensor if tensor.element_size() > 1 else tensor.float()  # of eight bits there are no sums
+    return math.isfinite(wide.sum().item()) or bool(torch.isfinite(wide).all())
 
 
 def _is_plain(value: Any) -> bool:

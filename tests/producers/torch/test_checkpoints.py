@@ -227,6 +227,15 @@ def test_what_holds_more_than_plain_values_is_always_loaded(tmp_path: Path) -> N
         written_and_verified(kept, "second", {"scheduler": {"decay": [Path("a")]}})
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float64]
+)
+def test_weights_of_any_precision_are_looked_at(dtype: torch.dtype) -> None:
+    check_finite("a.pt", {"w": torch.ones(3).to(dtype)})
+    with pytest.raises(DamagedCheckpoint, match="non-finite value in w"):
+        check_finite("a.pt", {"w": torch.tensor([1.0, math.nan]).to(dtype)})
+
+
 @pytest.mark.parametrize(("values", "is_finite"), [([3e38, 3e38], True), ([1.0, math.inf], False), ([math.nan], False)])
 def test_large_weights_are_finite_though_their_sum_is_not(values: list[float], is_finite: bool) -> None:
     model = {"w": torch.tensor(values)}
