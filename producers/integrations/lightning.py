@@ -26,6 +26,8 @@ from holter.producers.notices import logger
 from holter.producers.run import Run
 from holter.producers.torch.hooks import Hooks, inner_optimizer
 
+_KEY = "holter_last_step"
+
 
 class HolterCallback(Callback):
     """Sees every optimizer step, and applies at the end of a batch what it was allowed to.
@@ -36,7 +38,7 @@ class HolterCallback(Callback):
             ``holter`` in the trainer's ``default_root_dir``), ``checkpoint_every``, ``keep``, ``update_norm``.
 
     Raises:
-        ValueError: not exactly one of project and run was given.
+        ValueError: not exactly one of project and run was given; at the fit, the trainer has two of these.
     """
 
     def __init__(self, project: str | None = None, *, run: Run | None = None, **settings: Any) -> None:
@@ -48,6 +50,10 @@ class HolterCallback(Callback):
         self._optimizer: torch.optim.Optimizer | None = None
         self._clips = self._has_norm = False
         self._release: Callable[[], Any] = lambda: None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if sum(isinstance(each, HolterCallback) for each in trainer.callbacks) > 1:
+            raise ValueError("this trainer has a HolterCallback already: one for each fit")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.optimizers:
@@ -102,12 +108,13 @@ class HolterCallback(Callback):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._finish("failed", f"{type(exception).__name__}: {exception}")
 
-    def state_dict(self) -> dict[str, Any]:
-        """The surviving line's step, for a ``fit(ckpt_path=…)`` of another process."""
-        return {"last_step": self._last_step if self.hooks is None else self.hooks.last_step}
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """The surviving line's step, for a ``fit(ckpt_path=…)`` of another process. As a ``state_dict`` it would make
+        Lightning refuse two of these before :meth:`setup` says so in one line."""
+        checkpoint[_KEY] = self._last_step if self.hooks is None else self.hooks.last_step
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._last_step = int(state_dict["last_step"])
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self._last_step = int(checkpoint.get(_KEY, 0))
 
     def _hear_clipping(self, trainer: Trainer, module: LightningModule) -> None:
         """Takes the norm that comes with the clipping, which Lightning drops, instead of measuring it once more."""

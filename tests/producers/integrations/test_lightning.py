@@ -169,5 +169,5 @@ def test_wrong_use_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give either project="):
         HolterCallback()
     callbacks = [HolterCallback(run=make_run(None), checkpoints=None) for _ in range(2)]
-    with pytest.raises(RuntimeError, match="more than one stateful callback of type `HolterCallback`"):
+    with pytest.raises(ValueError, match=r"^this trainer has a HolterCallback already: one for each fit$"):
         fit(tmp_path, Module(), callbacks[0], callbacks=callbacks)
