@@ -283,10 +283,10 @@ class Run:
         if not self.enabled:
             return
         identity = (self.project, self.name, self.rank)
-        other = _newest.get(identity)
+        other = _newest_of_name.get(identity)
         if other is not None and other.enabled:
             self.notices.warn("open_twice", f"run {self.name!r} is open here already: give each run a name of its own")
-        _newest[identity] = self
+        _newest_of_name[identity] = self
 
     def _begin_alone(self) -> None:
         """No ``Guard`` says how."""
@@ -397,6 +397,5 @@ def _silence_child() -> None:
 
 _REFLEX: EffectName = "nan_guard"
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
-_newest: weakref.WeakValueDictionary[tuple[str, str, int], Run] = weakref.WeakValueDictionary()
-"""Of each name."""
+_newest_of_name: weakref.WeakValueDictionary[tuple[str, str, int], Run] = weakref.WeakValueDictionary()
 os.register_at_fork(after_in_child=_silence_child)

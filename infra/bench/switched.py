@@ -45,4 +45,4 @@ class Switched:
         self._own.is_off = is_first or not self._own.is_off
         is_short = not self._own.is_off and not self.worn
         self._num_left = self._block_size = self._block_steps - is_short
-        self._begun = StepSeconds(time.perf_counter(), self._cpu_seconds(), self._own.seconds)
+        self._begun = now

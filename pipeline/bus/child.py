@@ -113,7 +113,7 @@ class Child:
 
     def await_delivery(self, timeout_seconds: float) -> bool:
         """Whether all that was published is acknowledged by then. Asks once; the answer may come after the timeout."""
-        if self.num_delivered < self.num_published != self._num_asked:
+        if max(self.num_delivered, self._num_asked) < self.num_published:
             self._num_asked = self.num_published
             with suppress(BusError):
                 self.send(Confirm(self._num_asked))

@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from holter.producers.torch.lineage import Lineage
 from holter.producers.torch.sharding import is_packed
+from holter.producers.torch.snapshot import IMMUTABLE
 from holter.producers.torch.synced_files import sync_folder, write_record
 
 FORMAT_VERSION = 2
 _CHUNK_BYTES = 1 << 20
-_PLAIN = (int, float, str, bool, bytes, torch.Tensor)
 _MAX_QUARANTINED_FILES = 2
 """A run whose weights are not finite saves damage until somebody stops it."""
 
@@ -231,8 +231,8 @@ def _is_finite(tensor: torch.Tensor) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return type(value) is dict and all(_is_plain(child) for child in value.values())
-    if isinstance(value, (list, tuple)):
-        return type(value) in (list, tuple) and all(map(_is_plain, value))
-    return value is None or type(value) in _PLAIN
+    if type(value) is dict:
+        return all(_is_plain(key) and _is_plain(child) for key, child in value.items())
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return type(value) is torch.Tensor or type(value) in IMMUTABLE

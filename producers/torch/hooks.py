@@ -168,7 +168,7 @@ class Hooks:
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """With a closure the gradients come only inside the step: what it has to be told then waits for it."""
-        closure = _closure(args, kwargs) if len(args) > 1 or kwargs else None
+        closure = _closure(args, kwargs)
         if closure is None:
             self._admit(optimizer)
             return None

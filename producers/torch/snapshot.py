@@ -11,7 +11,7 @@ import torch
 from holter.producers.torch.sharding import is_packed
 
 Path = tuple[Any, ...]
-_IMMUTABLE = {int, float, str, bool, bytes, type(None)}
+IMMUTABLE = frozenset({int, float, str, bool, bytes, type(None)})
 
 
 class Snapshots:
@@ -49,10 +49,10 @@ class Snapshots:
         if isinstance(value, Mapping):
             return {key: self._walk((*path, key), child, sources, targets) for key, child in value.items()}
         if type(value) in (list, tuple):
-            if set(map(type, value)) <= _IMMUTABLE:  # as the hundreds of numbers of a random state
+            if set(map(type, value)) <= IMMUTABLE:  # as the hundreds of numbers of a random state
                 return type(value)(value)
             return type(value)(self._walk((*path, at), child, sources, targets) for at, child in enumerate(value))
-        if type(value) in _IMMUTABLE:
+        if type(value) in IMMUTABLE:
             return value
         return copy.deepcopy(value)
 

@@ -42,9 +42,14 @@ class Wrapper:
 
 
 class Loop:
-    def __init__(self, folder: Path, make: Callable[[Any], Any] = torch.optim.AdamW) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        make: Callable[[Any], Any] = torch.optim.AdamW,
+        wrap: Callable[[torch.nn.Module], torch.nn.Module] = lambda model: model,
+    ) -> None:
         self._folder, self._num_runs = folder, 0
-        self.model = torch.nn.Linear(3, 1)
+        self.model = wrap(torch.nn.Linear(3, 1))
         self.optimizer = make(self.model.parameters())
 
     def new_run(self) -> Run:

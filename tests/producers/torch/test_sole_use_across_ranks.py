@@ -13,35 +13,20 @@ import torch
 
 from holter import producers
 from holter.producers import Run
-from holter.producers.torch import Guard, Hooks
+from holter.producers.torch import Guard
 from holter.producers.torch.sole_use import GUARDED, OUTSIDE
 from tests.producers.torch.several_ranks import data_parallel, fully_sharded, run_ranks
-from tests.producers.torch.test_sole_use import INPUTS, WithoutForeach, Wrapper
+from tests.producers.torch.test_sole_use import Loop, WithoutForeach, Wrapper
 
 pytestmark = [pytest.mark.torch, pytest.mark.network, pytest.mark.timeout(240)]
 WRAPS = {"ddp": data_parallel, "fsdp2": fully_sharded}
 NO_LOSS = "step() was called without a loss since the last one"
 
 
-class Loop:
-    def __init__(self, name: str, wrap: str, make: Callable[[Any], Any] = torch.optim.AdamW) -> None:
-        self._name, self._num_runs = name, 0
-        torch.manual_seed(0)
-        self.model = WRAPS[wrap](torch.nn.Linear(3, 1))
-        self.optimizer = make(self.model.parameters())
-
+class RankLoop(Loop):
     def new_run(self) -> Run:
         self._num_runs += 1
-        return producers.init("tests", f"{self._name}-{self._num_runs}", mode="disabled")
-
-    def guard(self, run: Run | None = None) -> Guard:
-        return Guard(run or self.new_run(), self.model, self.optimizer, checkpoints=None)
-
-    def hooks(self) -> Hooks:
-        return Hooks(self.new_run(), self.model, self.optimizer, checkpoints=None)
-
-    def loss(self) -> torch.Tensor:
-        return self.model(INPUTS).square().mean()  # type: ignore[no-any-return]
+        return producers.init("tests", f"run-{self._num_runs}", mode="disabled")  # the rank is in the environment
 
 
 def two_guards(loop: Loop) -> int:
@@ -54,8 +39,9 @@ def two_guards(loop: Loop) -> int:
 
 def two_guards_of_a_run(loop: Loop) -> int:
     run = loop.new_run()
-    loop.guard(run)
-    return loop.guard(run).last_step
+    for _ in range(2):
+        guard = Guard(run, loop.model, loop.optimizer, checkpoints=None)
+    return guard.last_step
 
 
 def hooks_on_a_guarded_optimizer(loop: Loop) -> int:
@@ -63,22 +49,24 @@ def hooks_on_a_guarded_optimizer(loop: Loop) -> int:
     return loop.hooks().last_step
 
 
-def own_step_beside(loop: Loop) -> int:
+def guarded(loop: Loop, step: Callable[[Guard], None]) -> int:
     guard = loop.guard()
     for _ in range(3):
         guard.backward(loop.loss())
-        loop.optimizer.step()
-        guard.step()
+        step(guard)
     return guard.last_step
+
+
+def well_used(loop: Loop) -> int:
+    return guarded(loop, Guard.step)
+
+
+def own_step_beside(loop: Loop) -> int:
+    return guarded(loop, lambda guard: (loop.optimizer.step(), guard.step())[1])
 
 
 def step_twice(loop: Loop) -> int:
-    guard = loop.guard()
-    for _ in range(3):
-        guard.backward(loop.loss())
-        guard.step()
-        guard.step()
-    return guard.last_step
+    return guarded(loop, lambda guard: (guard.step(), guard.step())[1])
 
 
 def hooked_step_twice(loop: Loop) -> int:
@@ -92,15 +80,7 @@ def hooked_step_twice(loop: Loop) -> int:
     return hooks.last_step
 
 
-def well_used(loop: Loop) -> int:
-    guard = loop.guard()
-    for _ in range(3):
-        guard.backward(loop.loss())
-        guard.step()
-    return guard.last_step
-
-
-OF_A_RUN = "run 'two_guards_of_a_run-1' is guarded already: one Guard, Hooks or integration for each run"
+OF_A_RUN = "run 'run-1' is guarded already: one Guard, Hooks or integration for each run"
 USES: dict[str, tuple[Callable[[Loop], int], Callable[[Any], Any], list[str] | str]] = {
     "two_guards": (two_guards, torch.optim.AdamW, [GUARDED]),
     "two_guards_of_a_run": (two_guards_of_a_run, torch.optim.AdamW, OF_A_RUN),
@@ -135,7 +115,7 @@ def misuse(rank: int, num_ranks: int, folder: Path, wrap: str) -> dict[str, tupl
     for name, (use, make, _) in USES.items():
         with warnings() as said:
             try:
-                found[name] = (said, use(Loop(use.__name__, wrap, make)))
+                found[name] = (said, use(RankLoop(folder, make, WRAPS[wrap])))
             except ValueError as error:
                 found[name] = (str(error), 0)
     return found
