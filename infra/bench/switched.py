@@ -1,7 +1,7 @@
 """One training in which Holter's calls are made or left out, in turns of a few steps.
 
 Both sides have the same weights at the same places in memory. Two trainings beside each other have not, and a step of
-one then takes up to 2 % more than that of the other, in either direction, where neither wears anything.
+one then takes 2 % more than that of the other, and sometimes twice that, where neither wears anything.
 """
 
 from __future__ import annotations
