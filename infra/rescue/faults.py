@@ -205,7 +205,15 @@ class LrBurstAndDamagedCheckpoint(LrBurst):
 
 def _last_healthy(folder: Path) -> Path:
     """The newest but one: a checkpoint is called healthy when the steps to the next one went well."""
-    return sorted(folder.rglob("*.pt"), key=lambda path: path.stat().st_mtime_ns)[-2]
+    return sorted(folder.rglob("*.pt"), key=_written_ns)[-2]
+
+
+def _written_ns(path: Path) -> int:
+    """The saver rotates beside the training: what is gone meanwhile was the oldest."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _damage(path: Path) -> None:

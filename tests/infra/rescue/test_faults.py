@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from holter.infra.rescue.arm import HEALTHY, Arm, make_fault
-from holter.infra.rescue.faults import FAULTS, LrBurstAndDamagedCheckpoint
+from holter.infra.rescue.faults import FAULTS, LrBurstAndDamagedCheckpoint, _last_healthy
 from holter.infra.rescue.prefix import Plan
 from holter.infra.rescue.workload import RECIPES, build
 
@@ -52,3 +52,11 @@ def test_the_checkpoint_is_damaged_that_the_run_goes_back_to(tmp_path: Path) -> 
     fault.attach(setup, tmp_path)
     fault.before_step(setup)
     assert [path.read_bytes() == b"weights" * 10 for path in paths] == [True, False, True]
+
+
+def test_a_checkpoint_that_is_rotated_meanwhile_is_the_oldest(tmp_path: Path) -> None:
+    for step in (20, 30, 40):
+        (tmp_path / f"{step}.pt").touch()
+        os.utime(tmp_path / f"{step}.pt", ns=(step, step))
+    (tmp_path / "10.pt").symlink_to("gone")
+    assert _last_healthy(tmp_path).name == "30.pt"
