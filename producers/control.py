@@ -92,6 +92,11 @@ class Control:
         """The checkpoints that were called healthy since the last call, oldest first."""
         return [self._healthy.popleft() for _ in range(len(self._healthy))]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether :meth:`is_due` and :meth:`take_healthy` have nothing to say at any step."""
+        return not self.is_pending and not self._healthy
+
     def is_due(self, step: int) -> bool:
         """Whether :meth:`take` would hand out or answer something at the boundary after ``step``."""
         if not self.is_pending or not self.is_armed:

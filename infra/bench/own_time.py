@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -36,8 +35,12 @@ class OwnTime:
                 return None
             if self._is_inside:
                 return method(*args, **kwargs)
-            with self._inside(True, 1.0):
+            self._is_inside, begun = True, self._clock()
+            try:
                 return method(*args, **kwargs)
+            finally:
+                self._is_inside = False
+                self.seconds += self._clock() - begun
 
         return timed
 
@@ -46,17 +49,11 @@ class OwnTime:
         def left_out(*args: Any, **kwargs: Any) -> Any:
             if not self._is_inside:
                 return method(*args, **kwargs)
-            with self._inside(False, -1.0):
+            self._is_inside, begun = False, self._clock()
+            try:
                 return method(*args, **kwargs)
+            finally:
+                self._is_inside = True
+                self.seconds -= self._clock() - begun
 
         return left_out
-
-    @contextmanager
-    def _inside(self, is_inside: bool, sign: float) -> Iterator[None]:
-        before, self._is_inside = self._is_inside, is_inside
-        begun = self._clock()
-        try:
-            yield
-        finally:
-            self.seconds += sign * (self._clock() - begun)
-            self._is_inside = before

@@ -82,7 +82,7 @@ class HolterCallback(TrainerCallback):
 
     def _hear_loss(self, loss: torch.Tensor) -> None:
         """Each micro-batch's is its share of the step's."""
-        self._loss = loss.detach() if self._loss is None else self._loss + loss.detach()
+        self._loss = loss if self._loss is None else self._loss.detach() + loss.detach()
 
 
 def watch(trainer: Trainer, project: str | None = None, *, run: Run | None = None, **settings: Any) -> HolterCallback:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import msgspec
 import torch
@@ -21,7 +20,7 @@ from msgspec import Struct
 
 from holter.producers.torch.lineage import Lineage
 from holter.producers.torch.sharding import is_packed
-from holter.producers.torch.snapshot import IMMUTABLE
+from holter.producers.torch.state_file import write_state
 from holter.producers.torch.synced_files import sync_folder, write_record
 
 FORMAT_VERSION = 2
@@ -70,17 +69,13 @@ class CheckpointFiles:
         self.folder.mkdir(parents=True, exist_ok=True)
         new = self.folder / f".{name}.new"
         try:
-            with new.open("wb") as file:
-                hashing = _HashingFile(file)
-                torch.save(state, cast("BinaryIO", hashing))
-                file.flush()
-                os.fsync(file.fileno())
+            written = write_state(new, state)
             new.replace(self.data_path(name))
         finally:
             new.unlink(missing_ok=True)
         sync_folder(self.folder)
-        self._written_plain = name if _is_plain(state) else ""
-        manifest = Manifest(name, attempt, step, hashing.num_bytes, hashing.sha256.hexdigest(), now_ms)
+        self._written_plain = name if written.is_plain else ""
+        manifest = Manifest(name, attempt, step, written.num_bytes, written.sha256, now_ms)
         write_record(self._manifest_path(name), manifest)
         return manifest
 
@@ -181,25 +176,6 @@ class PartialFiles(CheckpointFiles):
         return self._lead.read(shared) | super().read(manifest)
 
 
-class _HashingFile:
-    """Hashes what is written through it, so that the file need not be read again."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.sha256 = hashlib.sha256()
-        self.num_bytes = 0
-        self._file = file
-
-    def write(self, data: Any) -> int:
-        self.sha256.update(data)
-        self._file.write(data)
-        size = memoryview(data).nbytes
-        self.num_bytes += size
-        return size
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
 def _manifest(path: Path) -> Manifest | None:
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -218,21 +194,15 @@ def _sha256(path: Path) -> str:
 
 def check_finite(name: str, model_state: dict[str, Any]) -> None:
     """Raises :class:`DamagedCheckpoint` at the first weight that is not."""
-    for key, value in model_state.items():
-        tensor = value["part"] if is_packed(value) else value
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not _is_finite(tensor):
+    tensors = {key: value["part"] if is_packed(value) else value for key, value in model_state.items()}
+    floats = {key: each for key, each in tensors.items() if isinstance(each, torch.Tensor) and each.is_floating_point()}
+    if _is_norm_finite([each for each in floats.values() if each.element_size() > 1]):
+        floats = {key: each for key, each in floats.items() if each.element_size() == 1}  # of eight bits there is none
+    for key, each in floats.items():
+        if not torch.isfinite(each if each.element_size() > 1 else each.float()).all():
             raise DamagedCheckpoint(f"{name} has a non-finite value in {key}")
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
-    """A finite sum has finite terms; it is a tenth of the work of a look at each, which a sum that is not calls for."""
-    wide = tensor if tensor.element_size() > 1 else tensor.float()  # of eight bits there are no sums
-    return math.isfinite(wide.sum().item()) or bool(torch.isfinite(wide).all())
-
-
-def _is_plain(value: Any) -> bool:
-    if type(value) is dict:
-        return all(_is_plain(key) and _is_plain(child) for key, child in value.items())
-    if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
-    return type(value) is torch.Tensor or type(value) in IMMUTABLE
+def _is_norm_finite(tensors: list[torch.Tensor]) -> bool:
+    """Finite norms have finite terms: a tenth of the work of a look at each, which norms that are not call for."""
+    return not tensors or all(map(math.isfinite, torch.stack(torch._foreach_norm(tensors)).tolist()))

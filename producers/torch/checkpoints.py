@@ -117,6 +117,11 @@ class Checkpoints:
             self._run.notices.warn("quarantine", f"checkpoint {name} cannot be set aside: {error}")
         self._run.event(CheckpointQuarantined(name, reason[:2000]), step)
 
+    @property
+    def has_damaged(self) -> bool:
+        """Whether :meth:`drop_damaged` has something to do."""
+        return bool(self._set_aside)
+
     def drop_damaged(self) -> None:
         """Copies in memory of what turned out damaged on the disk: training thread only."""
         while self._set_aside:

@@ -214,6 +214,8 @@ class Guard:
         self._recovery.step += 1
         self._data.history.end_step(self._recovery.step)
         self._run.advance(self._recovery.step + 1)
+        if self._explosions is None and self._recovery.is_idle:
+            return
         word = self._ranks.poll(self._word, self._explosions is not None or self._recovery.is_word_awaited)
         if self._explosions is not None:
             self._explosions.hear(word.unread)

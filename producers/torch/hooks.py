@@ -154,6 +154,8 @@ class Hooks:
             self._miss_step()
         self._num_open = 0
         self._learning_rate.advance()
+        if self._recovery.is_idle:
+            return
         word = self._across.ranks.poll(self._recovery.word, self._recovery.is_word_awaited)
         self._recovery.checkpoint_if_due(word)
         self._handle_control(word)

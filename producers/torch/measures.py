@@ -70,7 +70,9 @@ class StepMeasures:
             (WEIGHT_NORM, self._weights.measure()),
             (_APPLIED, applied),
         ):
-            if isinstance(value, torch.Tensor):
+            if type(value) is float:
+                known[name] = value
+            elif isinstance(value, torch.Tensor):
                 scalars[name] = value
             elif value is not None:
                 known[name] = float(value)

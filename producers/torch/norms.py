@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
+from holter.producers.torch.device_values import host_value
 from holter.schemas.bounds import UpdateNormSource
 
 MAX_SAMPLE = 65_536
@@ -84,34 +85,30 @@ class SampledUpdateNorm(UpdateNorm):
 
     def measure(self) -> torch.Tensor | float:
         torch.cat(self._views, out=self._after)
-        self._before.sub_(self._after).mul_(self._weights)
-        norm: torch.Tensor = torch.linalg.vector_norm(self._before)
-        self._before, self._after = self._after, self._before
-        return norm
+        return self._norm_of_change()
 
     def restart(self) -> None:
         torch.cat(self._views, out=self._before)
 
+    def _norm_of_change(self) -> torch.Tensor:
+        """From ``before`` to ``after``, which is the next one's ``before``."""
+        norm: torch.Tensor = torch.linalg.vector_norm(self._before.sub_(self._after).mul_(self._weights))
+        self._before, self._after = self._after, self._before
+        return norm
+
 
 class HostSampledUpdateNorm(SampledUpdateNorm):
-    """The same of float32 weights in host memory, which NumPy reads without torch's work for each of many views."""
+    """The same of float32 weights in host memory, which NumPy gathers without torch's work for each of many views."""
 
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         super().__init__(parameters)
         self._host_views = [view.numpy() for view in self._views]
-        self._host_weights = self._weights.numpy()
-        self._host_before, self._host_after = self._before.numpy(), self._after.numpy()
+        self._host_after, self._next_host_after = self._after.numpy(), self._before.numpy()
 
     def measure(self) -> float:
-        before, after = self._host_before, self._host_after
-        np.concatenate(self._host_views, out=after)
-        with np.errstate(all="ignore"):  # weights may have become infinite
-            np.subtract(before, after, out=before)
-            np.multiply(before, self._host_weights, out=before)
-            norm = np.float32(math.sqrt(np.dot(before, before)))
-        self._before, self._after = self._after, self._before
-        self._host_before, self._host_after = after, before
-        return float(norm)
+        np.concatenate(self._host_views, out=self._host_after)
+        self._host_after, self._next_host_after = self._next_host_after, self._host_after
+        return host_value(self._norm_of_change())
 
 
 def make_update_norm(parameters: Sequence[torch.Tensor], source: UpdateNormSource) -> UpdateNorm | None:

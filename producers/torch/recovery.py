@@ -121,6 +121,17 @@ class Recovery:
         return self._permissions
 
     @property
+    def is_idle(self) -> bool:
+        """Whether a rank that is alone has nothing to keep, hear or apply at this boundary, as at most of them."""
+        every, control, kept = self._settings.every_steps, self._run.control, self._checkpoints
+        return (
+            self._ranks.num_ranks == 1
+            and (control is None or control.is_idle)
+            and (kept is None or not (kept.has_damaged or self._settings.memory_every_steps))
+            and (every == 0 or self.step % every != 0)
+        )
+
+    @property
     def is_word_awaited(self) -> bool:
         """Whether a state may be kept at the next boundary; the same on all ranks."""
         every = self._settings.every_steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ _REPLICATED = -1
 
 def is_sharded(value: Any) -> bool:
     """Whether it is a part of a tensor that lies on several ranks."""
+    if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:  # so mostly, and quicker told
+        return False
     tensors = sys.modules.get("torch.distributed.tensor")  # there is none before somebody imported it
     return tensors is not None and isinstance(value, tensors.DTensor)
 
@@ -76,26 +78,15 @@ def can_pack(tensors: Iterable[Any]) -> bool:
     return all(_dimensions(tensor) is not None for tensor in tensors if is_sharded(tensor))
 
 
-@torch.no_grad()
-def packed(tree: Any) -> Any:
-    """The same tree with plain values instead of parts; its tensors are the live ones, not copies."""
-    return _packed(tree)
-
-
-def _packed(tree: Any) -> Any:
-    if is_sharded(tree):
-        return {
-            "part": tree.to_local(),
-            "dimensions": _dimensions(tree),
-            "mesh": list(tree.device_mesh.shape),
-            "shape": list(tree.shape),
-            "stride": list(tree.stride()),
-        }
-    if isinstance(tree, Mapping):
-        return {key: _packed(child) for key, child in tree.items()}
-    if type(tree) in (list, tuple):
-        return type(tree)(_packed(child) for child in tree)
-    return tree
+def packed(tensor: torch.Tensor) -> dict[str, Any]:
+    """Plain values instead of a sharded tensor; its ``part`` is the live one, not a copy."""
+    return {
+        "part": local_part(tensor),
+        "dimensions": _dimensions(tensor),
+        "mesh": list(tensor.device_mesh.shape),  # type: ignore[attr-defined]
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+    }
 
 
 def is_packed(value: Any) -> bool:
@@ -103,7 +94,10 @@ def is_packed(value: Any) -> bool:
 
 
 def unpacked(value: Any, like: torch.Tensor) -> Any:
-    """What :func:`packed` was given, on the ranks that ``like`` lies on. Raises as :func:`check_fits` does."""
+    """What :func:`packed` was given, on the ranks that ``like`` lies on, and any other value as it is.
+
+    Raises as :func:`check_fits` does.
+    """
     check_fits(value, like)
     if not is_packed(value):
         return value

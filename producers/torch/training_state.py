@@ -14,7 +14,7 @@ from holter.producers.torch.explosion_reflex import ExplosionReflex
 from holter.producers.torch.learning_rate import LearningRateFactor
 from holter.producers.torch.mismatch import Mismatch
 from holter.producers.torch.random_state import random_states, restore_random_states
-from holter.producers.torch.sharding import can_pack, check_fits, is_flat_sharded, is_packed, packed, unpacked
+from holter.producers.torch.sharding import can_pack, check_fits, is_flat_sharded, is_packed, unpacked
 
 
 class Stateful(Protocol):
@@ -47,8 +47,8 @@ class TrainingObjects:
     def state(self) -> dict[str, Any]:
         """References to the live tensors, not copies."""
         return {
-            "model": packed(self.model.state_dict()),
-            "optimizer": packed(self.optimizer.state_dict()),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "lr_factor": self.learning_rate.state(),
