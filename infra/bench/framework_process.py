@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holter.infra.bench.own_time import OwnTime
-from holter.infra.bench.switched import Switched
+from holter.infra.bench.switched import COUNTED_SAVING_STEPS, SAVE_EVERY, Switched, num_steps_of
 from holter.infra.bench.trained import Trained, fitting_batch_size
 from holter.infra.bench.turns import Side, StepSeconds, take_turns
 from holter.producers import Run, init
 from holter.schemas.bounds import EffectName
 
-CHECKPOINT_EVERY = 20
-_NUM_WARM_UP_BLOCKS = 10
+_TWIN_BLOCK_STEPS, _TWIN_SAVE_EVERY = 2, 20
+_NUM_WARM_UP_BLOCKS = 12
 _MEMORY_STEPS, _MEMORY_BATCH = 60, 4
 _TORCH, _OTHER = "holter.infra.bench.torch_loops", "holter.infra.bench.loops_without_torch"
 
@@ -72,9 +72,9 @@ class Framework(NamedTuple):
         return _HOOKS in self.own
 
     @property
-    def block_steps(self) -> int:
-        """Steps of a turn. What a checkpoint does in the background then is over within its turn."""
-        return 5 if self.is_switched else 2
+    def saving_steps(self) -> int:
+        """Steps of a block with a checkpoint, over which what that costs is spread."""
+        return COUNTED_SAVING_STEPS if self.is_switched else _TWIN_BLOCK_STEPS
 
 
 FRAMEWORKS = {
@@ -94,45 +94,49 @@ FRAMEWORKS = {
 
 
 def measure_cost(name: str, num_blocks: int) -> list[dict[str, Any]]:
-    """Of each block the means of both sides' steps, in seconds, and whether Holter's saves."""
+    """Of each block the means of both sides' steps, in seconds, and whether Holter's saves.
+
+    The plain block of an entry is the one before that with Holter. Turns of a switched training are shorter, so there
+    are more of them.
+    """
     framework, own = FRAMEWORKS[name], OwnTime()
     _watch(own, framework)
-    sides = _switched_sides if framework.is_switched else _twin_sides
-    num_blocks += _NUM_WARM_UP_BLOCKS + 1  # the last plain one is after the last with Holter
-    plain, worn = sides(name, own, num_blocks)
-    every = CHECKPOINT_EVERY // framework.block_steps
-    return [
-        {"plain": one, "worn": other, "saves": at % every == 0}
-        for at, (one, other) in enumerate(zip(plain, worn, strict=False), start=1)
-    ][_NUM_WARM_UP_BLOCKS:]
+    sides, num = (_switched_sides, 3 * num_blocks // 2) if framework.is_switched else (_twin_sides, num_blocks)
+    plain, worn, saves = sides(name, own, num + _NUM_WARM_UP_BLOCKS + 1)  # the last plain one is after the last worn
+    blocks = [
+        {"plain": one, "worn": other, "saves": is_saving}
+        for one, other, is_saving in zip(plain, worn, saves, strict=False)
+    ]
+    return blocks[_NUM_WARM_UP_BLOCKS:]
 
 
-def _switched_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means]:
-    switched = Switched(FRAMEWORKS[name].block_steps, _cpu_seconds(name), own)
-    num_steps = 2 * FRAMEWORKS[name].block_steps * (num_blocks + 1)
+def _switched_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means, list[bool]]:
+    switched = Switched(_cpu_seconds(name), own)
     training, batch_size = _training(name)
-    _train(training, switched.begin_step, num_steps, batch_size, _run(name))
-    return switched.plain[1:], switched.worn[1:]
+    _train(training, switched.begin_step, num_steps_of(num_blocks), batch_size, SAVE_EVERY, _run(name))
+    return switched.plain, switched.worn, switched.saves
 
 
-def _twin_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means]:
-    block_steps = FRAMEWORKS[name].block_steps
+def _twin_sides(name: str, own: OwnTime, num_blocks: int) -> tuple[Means, Means, list[bool]]:
+    block_steps = _TWIN_BLOCK_STEPS
     plain, worn = (Side(block_steps, _cpu_seconds(name), lambda: own.seconds) for _ in range(2))
     training, batch_size = _training(name)
 
     def train(side: Side) -> None:
         run = _run(name, FRAMEWORKS[name].applies) if side is worn else None
-        _train(training, side.begin_step, block_steps * (num_blocks + 1), batch_size, run)
+        _train(training, side.begin_step, block_steps * (num_blocks + 1), batch_size, _TWIN_SAVE_EVERY, run)
 
     take_turns(plain, worn, train)
-    return [_means(block) for block in plain.blocks()], [_means(block) for block in worn.blocks()]
+    plain_means, worn_means = ([_means(block) for block in side.blocks()] for side in (plain, worn))
+    saves = [at * block_steps % _TWIN_SAVE_EVERY == 0 for at in range(1, len(worn_means) + 1)]
+    return plain_means, worn_means, saves
 
 
 def measure_memory(name: str, side: str) -> dict[str, float]:
     """The most that this process ever held, after a training alone: ``plain``, ``worn``, or ``keeping`` states too."""
     training, _ = _training(name)
     run = None if side == "plain" else _run(name, FRAMEWORKS[name].applies if side == "keeping" else ())
-    _train(training, lambda: None, _MEMORY_STEPS, _MEMORY_BATCH, run)
+    _train(training, lambda: None, _MEMORY_STEPS, _MEMORY_BATCH, SAVE_EVERY, run)
     return {"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
@@ -143,10 +147,11 @@ def _watch(own: OwnTime, framework: Framework) -> None:
 
 
 def _train(
-    training: Training, begin_step: Callable[[], None], num_steps: int, batch_size: int, run: Run | None
-) -> None:
+    training: Training, begin_step: Callable[[], None], num_steps: int, batch_size: int, save_every: int,
+    run: Run | None,
+) -> None:  # fmt: skip
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        training(Trained(begin_step, num_steps, batch_size, CHECKPOINT_EVERY, Path(folder), run))
+        training(Trained(begin_step, num_steps, batch_size, save_every, Path(folder), run))
         if run is not None:
             run.finish()
 

@@ -50,12 +50,11 @@ def step_figures(name: str, environ: dict[str, str], num_blocks: int) -> list[Fi
         StackError: as :func:`measure`.
     """
     blocks = _said(name, environ, "cost", str(num_blocks))
-    block_steps = FRAMEWORKS[name].block_steps
-    saving_share = block_steps / _USUAL_CHECKPOINT_EVERY
+    saving_share = FRAMEWORKS[name].saving_steps / _USUAL_CHECKPOINT_EVERY
     cpu, clock = (_Compared(blocks, kind, saving_share) for kind in (_CPU, _WALL))
     note = (
         f"{cpu.interval} of {cpu.plain_ms:.0f} ms CPU; by the clock {clock.percent:.2f} {clock.interval} of "
-        f"{clock.plain_ms:.0f} ms; {len(blocks)} blocks of {block_steps} in turn"
+        f"{clock.plain_ms:.0f} ms; {len(blocks)} pairs of turns"
     )
     own_aim: float | None = 0.5
     own_note = "CPU inside Holter's calls on the training thread"

@@ -147,12 +147,10 @@ class CheckpointFiles:
             self.data_path(old.stem).unlink(missing_ok=True)
             old.unlink(missing_ok=True)
 
-    def keep_only(self, names: Iterable[str]) -> None:
-        kept = set(names)
-        for manifest in self.manifests():
-            if manifest.name not in kept:
-                self._manifest_path(manifest.name).unlink(missing_ok=True)
-                self.data_path(manifest.name).unlink(missing_ok=True)
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._manifest_path(name).unlink(missing_ok=True)
+            self.data_path(name).unlink(missing_ok=True)
 
     def _manifest_path(self, name: str) -> Path:
         return self.folder / f"{name}.json"

@@ -164,10 +164,10 @@ class Checkpoints:
         self._run.notices.warn("damaged_checkpoint", f"checkpoint {manifest.name} is set aside: {reason}")
 
     def _rotate(self) -> None:
-        by_age = sorted(self.files.manifests(), key=lambda manifest: manifest.saved_ms)
-        kept = {manifest.name for manifest in by_age[-self._keep :]}
-        self.files.keep_only(kept | self._last_healthy())
-        gone = self.ledger.keep_only(manifest.name for manifest in self.files.manifests())
+        by_age = [each.name for each in sorted(self.files.manifests(), key=lambda manifest: manifest.saved_ms)]
+        kept = self._last_healthy().union(by_age[-self._keep :])
+        self.files.remove(name for name in by_age if name not in kept)
+        gone = self.ledger.keep_only(kept.intersection(by_age))
         self._dropped += [name for name in gone if self.memory.find(name) is None]
 
     def _last_healthy(self) -> set[str]:
