@@ -20,6 +20,8 @@ from holter.pipeline.store.migrate import Migrator, read_migrations
 
 DRAIN_SECONDS = 20.0
 LOOPBACK = "127.0.0.1"
+_LOOK_SECONDS = 0.2
+"""The kernel may hand a signal to a thread of the engine; then nothing wakes the main thread to handle it."""
 _logger = logging.getLogger(__name__)
 
 
@@ -53,7 +55,8 @@ def serve(options: ServeOptions) -> int:
         raise StoreError(f"port {options.port} cannot be listened on: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, name="store-http", daemon=True).start()
     _announce(server.port, options)
-    stop.wait()
+    while not stop.wait(_LOOK_SECONDS):
+        pass
     return _stop(server, engine)
 
 
