@@ -24,6 +24,14 @@ _LENGTHS_AT, _LOCAL_HEADER_SIZE = 26, 30
 all before these two."""
 
 
+class _Place(NamedTuple):
+    """Where an archive of torch's has room for a storage; ``number`` is the one that pickle met so many before."""
+
+    start: int
+    size: int
+    number: int
+
+
 class Written(NamedTuple):
     num_bytes: int
     sha256: str
@@ -42,10 +50,11 @@ def write_state(path: Path, state: dict[str, Any]) -> Written:
     is_plain = _collect(state, storages)
     with path.open("w+b") as file:
         hashing = _HashingFile(file)
-        if is_plain:
-            _lay_out(path, state)
-            _fill(file, hashing, list(storages.values()))
-        else:
+        places = _lay_out(path, state, file) if is_plain else []
+        if is_plain and _fit(places, list(storages.values())):
+            _fill(hashing, places, list(storages.values()))
+        else:  # also where a torch lays files out in a way that is not known here
+            file.truncate(0)
             torch.save(state, cast("BinaryIO", hashing))
         file.flush()
         os.fsync(file.fileno())
@@ -65,36 +74,38 @@ def _collect(value: Any, storages: dict[int, torch.UntypedStorage]) -> bool:
     return type(value) in IMMUTABLE
 
 
-def _lay_out(path: Path, state: dict[str, Any]) -> None:
+def _lay_out(path: Path, state: dict[str, Any], file: BinaryIO) -> list[_Place]:
+    """The places of the storages, as they follow each other in the file, whose position is its beginning after it."""
     try:
         with torch.serialization.skip_data():
             torch.save(state, path)
     except RuntimeError as error:  # what its writer makes of a full disk
         raise OSError(f"{path.name} cannot be written: {str(error).splitlines()[0]}") from None
-
-
-def _fill(file: BinaryIO, hashing: _HashingFile, storages: list[torch.UntypedStorage]) -> None:
-    places = _places(file)
-    if [size for _, size in places] != [storage.nbytes() for storage in storages]:
-        raise OSError("torch laid the file out in another way than Holter knows")
-    file.seek(0)
-    for (start, size), storage in zip(places, storages, strict=True):
-        hashing.pass_by(start - hashing.num_bytes)
-        if size:
-            hashing.write(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
-    hashing.pass_by(-1)
-
-
-def _places(file: BinaryIO) -> list[tuple[int, int]]:
-    """Where the storages begin in an archive of torch's, and their sizes, in their order, which is the file's too."""
     with zipfile.ZipFile(file) as archive:
-        entries = [entry for entry in archive.infolist() if entry.filename.split("/")[1] == "data"]
-    places: list[tuple[int, int]] = []
-    for entry in entries:
-        file.seek(entry.header_offset + _LENGTHS_AT)
-        start = entry.header_offset + _LOCAL_HEADER_SIZE + sum(_NAME_LENGTHS.unpack(file.read(_NAME_LENGTHS.size)))
-        places.append((start, entry.file_size))
+        names = [(entry, entry.filename.split("/")) for entry in archive.infolist()]
+    places: list[_Place] = []
+    for entry, (_, folder, *number) in names:
+        if folder == "data":
+            file.seek(entry.header_offset + _LENGTHS_AT)
+            lengths = _NAME_LENGTHS.unpack(file.read(_NAME_LENGTHS.size))
+            start = entry.header_offset + _LOCAL_HEADER_SIZE + sum(lengths)
+            places.append(_Place(start, entry.file_size, int(number[0])))
+    file.seek(0)
     return places
+
+
+def _fit(places: list[_Place], storages: list[torch.UntypedStorage]) -> bool:
+    sizes = {place.number: place.size for place in places}
+    return sizes == {number: storage.nbytes() for number, storage in enumerate(storages)}
+
+
+def _fill(hashing: _HashingFile, places: list[_Place], storages: list[torch.UntypedStorage]) -> None:
+    """Older versions of torch order storages by the digits of their numbers, so that 10 comes before 2."""
+    for place in places:
+        hashing.pass_by(place.start - hashing.num_bytes)
+        if place.size:
+            hashing.write(torch.empty(0, dtype=torch.uint8).set_(storages[place.number]).numpy())
+    hashing.pass_by(-1)
 
 
 class _HashingFile:

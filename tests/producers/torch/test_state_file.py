@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,53 @@ def test_views_of_one_storage_stay_views_of_one(tmp_path: Path) -> None:
     assert _is_same(loaded, state)
     assert loaded["a"].untyped_storage().data_ptr() == loaded["b"][1].untyped_storage().data_ptr()
     assert written.num_bytes < 2 * whole.nbytes
+
+
+def test_a_dozen_storages_of_one_size_keep_their_places(tmp_path: Path) -> None:
+    state = {f"w{number}": torch.full((7,), float(number)) for number in range(12)}
+
+    write_state(tmp_path / "state.pt", state)
+
+    assert _is_same(torch.load(tmp_path / "state.pt", weights_only=True), state)
+
+
+def test_places_are_told_by_their_numbers_in_whatever_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch 2.6 orders storages."""
+    save = torch.serialization._save
+    state = {f"w{number}": torch.full((7,), float(number)) for number in range(12)}
+
+    class ByDigits:
+        """A writer of archives that puts storages down in the order of their digits, once all are known."""
+
+        def __init__(self, writer: Any) -> None:
+            self._writer, self._kept = writer, []
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._writer, name)
+
+        def write_record_metadata(self, name: str, size: int) -> None:
+            self._kept.append((name, size))
+            if len(self._kept) == len(state):
+                for each in sorted(self._kept):
+                    self._writer.write_record_metadata(*each)
+
+    monkeypatch.setattr(torch.serialization, "_save", lambda obj, zip_file, *rest: save(obj, ByDigits(zip_file), *rest))
+    write_state(tmp_path / "state.pt", state)
+    with zipfile.ZipFile(tmp_path / "state.pt") as archive:
+        names = [entry.filename.split("/")[-1] for entry in archive.infolist() if "/data/" in entry.filename]
+
+    assert names[:4] == ["0", "1", "10", "11"]
+    assert _is_same(torch.load(tmp_path / "state.pt", weights_only=True), state)
+
+
+def test_a_layout_that_is_not_known_is_written_as_torch_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", lambda _: [])
+    state = {"w": torch.ones(100)}
+
+    written = write_state(tmp_path / "state.pt", state)
+
+    assert _is_same(torch.load(tmp_path / "state.pt", weights_only=True), state)
+    assert _is_as_said(tmp_path / "state.pt", written)
 
 
 @pytest.mark.parametrize(
