@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +44,9 @@ def serve(options: ServeOptions) -> int:
     Raises:
         StoreError: the store cannot be opened, migrated or listened for.
     """
-    stop = threading.Event()
+    signals: list[int] = []  # an Event's lock could be held by the very wait that the handler interrupts
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _: signals.append(number))
     credentials = read_or_create(options.credentials)
     engine = Engine(options.data, options.limits)
     _migrate(engine, options.database)
@@ -55,8 +56,8 @@ def serve(options: ServeOptions) -> int:
         raise StoreError(f"port {options.port} cannot be listened on: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, name="store-http", daemon=True).start()
     _announce(server.port, options)
-    while not stop.wait(_LOOK_SECONDS):
-        pass
+    while not signals:
+        time.sleep(_LOOK_SECONDS)
     return _stop(server, engine)
 
 
